@@ -448,7 +448,9 @@ def gather(a, requantization, x):
 
 
 def transpose(a, requantization, x):
-    return codes(np.transpose(x.data, a.permutation or None), x.grid)
+    require(x.scale is None or np.size(x.scale) == 1, "axes of channels are permuted")
+    y = np.transpose(x.data, a.permutation or None)
+    return codes(y, x.grid) if x.grid else replace(x, data=y)
 
 
 def windows(a, x, border):
@@ -599,7 +601,7 @@ RULES = {
     "Minimum": ("codes", 2, minimum),
     "Concat": ("codes", None, concat),
     "Slice": ("codes", 1, slice_codes),
-    "Transpose": ("codes", 1, transpose),
+    "Transpose": ("floats codes accumulators", 1, transpose),
     "Gather": ("codes", 1, gather),
     "Reshape": ("floats codes accumulators", 1, reshape),
     "MaxPool": ("codes", 1, max_pool),

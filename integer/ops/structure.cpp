@@ -37,14 +37,17 @@ void check_one_grid(IntegerInputs inputs) {
   }
 }
 
-IntegerValue structure_value(IntegerInputs inputs, size_t count, bool takes_all,
+IntegerValue structure_value(IntegerInputs inputs, size_t count, Takes takes,
                              const std::function<TensorType(Inputs)>& infer) {
   check_operands(inputs, count);
-  if (!takes_all) check_one_grid(inputs);
+  if (takes == Takes::Codes) check_one_grid(inputs);
+  check(takes != Takes::Floats || inputs[0].scales.size() <= 1,
+        "accumulators have {} scales, one for each channel: their axes cannot be permuted",
+        inputs[0].scales.size());
   const auto types = types_of(inputs);
   IntegerValue y = inputs[0];
   y.type = infer(types);
-  if (takes_all) check_channels(inputs[0], y.type.shape);
+  if (takes == Takes::All) check_channels(inputs[0], y.type.shape);
   for (const IntegerValue& input : inputs) {
     y.low = std::min(y.low, input.low);
     y.high = std::max(y.high, input.high);

@@ -18,9 +18,14 @@ namespace qtape::integer {
 
 /// Checks that all operands are codes of one grid, without which they cannot be combined.
 void check_one_grid(IntegerInputs inputs);
-/// Returns the value of an op with `count` operands, which must be codes of one grid; if
-/// `takes_all`, there is one operand, which may also be accumulators or floats.
-IntegerValue structure_value(IntegerInputs inputs, size_t count, bool takes_all,
+/// Operands of an op that moves elements.
+enum class Takes : uint8_t {
+  Codes,   ///< codes of one grid
+  Floats,  ///< one operand of codes or floats, or accumulators with one scale
+  All      ///< one operand of codes, floats or accumulators, whose last axis must be preserved
+};
+/// Returns the value of an op with `count` operands.
+IntegerValue structure_value(IntegerInputs inputs, size_t count, Takes takes,
                              const std::function<TensorType(Inputs)>& infer);
 /// Gives y the grid of the operands and the range of all of them.
 void update_structure(const IntegerBinding& binding, IntegerValue& y);
@@ -37,7 +42,10 @@ struct Structure : Op {
 
   Placement placement() const { return this->keep().view ? Placement::View : Placement::Own; }
   IntegerValue infer(IntegerInputs inputs) const {
-    return structure_value(inputs, this->slots().size(), std::is_same_v<Op, qtape::Reshape>,
+    constexpr Takes takes = std::is_same_v<Op, qtape::Reshape>     ? Takes::All
+                            : std::is_same_v<Op, qtape::Transpose> ? Takes::Floats
+                                                                   : Takes::Codes;
+    return structure_value(inputs, this->slots().size(), takes,
                            [this](Inputs types) { return Op::infer(types); });
   }
   void update(const IntegerBinding& binding, IntegerValue& y) const {
@@ -56,7 +64,7 @@ using Concat = Structure<qtape::Concat>;
 using Slice = Structure<qtape::Slice>;
 /// Codes at constant indices along an axis.
 using Gather = Structure<qtape::Gather>;
-/// Codes with their axes permuted.
+/// Elements (codes, floats or accumulators with one scale) with their axes permuted.
 using Transpose = Structure<qtape::Transpose>;
 /// The same elements (codes, accumulators or floats) in another shape. Accumulators with a
 /// scale per channel must keep their last axis.

@@ -62,7 +62,9 @@ TEST_CASE("pairs: shapes broadcast, in 8 and 16 bits") {
                                                        {{5, 2, 1, 3}, {5, 1, 4, 1}},
                                                        {{5, 1}, {5, 1}}};
   for (const Op& op : pair_ops) {
-    for (const auto& [a, b] : shapes) {
+    for (const auto& each : shapes) {
+      const Shape& a = each.first;
+      const Shape& b = each.second;
       CAPTURE(name_of(op));
       CAPTURE(to_string(a));
       CAPTURE(to_string(b));

@@ -50,8 +50,11 @@ inline std::string disagreement(Settled net, uint64_t seed, Effort effort,
 Graph random_net(uint64_t seed);
 /// Returns a net of random convolutions along one or two axes, with all their features.
 Graph conv_net(uint64_t seed);
-/// Returns a net of one of both kinds.
+/// Returns a net of random moves, resizing, norms, functions and pairs of broadcast shapes.
+Graph axes_net(uint64_t seed);
+/// Returns a net of one of these kinds.
 inline Graph any_net(uint64_t seed) {
+  if (seed % 3 == 0) return axes_net(seed);
   return seed % 2 == 0 ? conv_net(seed) : random_net(seed);
 }
 

@@ -10,7 +10,7 @@ namespace qtape::test {
 namespace {
 
 /// Positions of the windows along one axis.
-struct Axis {
+struct WindowAxis {
   int64_t in = 1;
   int64_t kernel = 1;
   int64_t stride = 1;
@@ -24,8 +24,9 @@ int64_t at_or(const Shape& numbers, int i, int64_t none) {
 }
 
 template <class X>
-Axis axis_of(const X& op, const Shape& x, int i) {
-  Axis a{.in = x[1 + i], .kernel = op.kernel[i], .stride = at_or(op.stride, i, op.kernel[i])};
+WindowAxis axis_of(const X& op, const Shape& x, int i) {
+  WindowAxis a{
+      .in = x[1 + i], .kernel = op.kernel[i], .stride = at_or(op.stride, i, op.kernel[i])};
   if constexpr (requires { op.dilation; }) a.dilation = at_or(op.dilation, i, 1);
   const int64_t span = (a.kernel - 1) * a.dilation + 1;
   if (op.padding == Padding::Same) {
@@ -48,8 +49,8 @@ struct Windows {
 template <class X>
 Windows windows_of(const X& op, const Shape& x) {
   const bool images = x.rank() == 4;
-  const Axis h = images ? axis_of(op, x, 0) : Axis{};
-  const Axis w = axis_of(op, x, images ? 1 : 0);
+  const WindowAxis h = images ? axis_of(op, x, 0) : WindowAxis{};
+  const WindowAxis w = axis_of(op, x, images ? 1 : 0);
   const int64_t channels = x[-1];
   Windows result{images ? Shape{x[0], h.out, w.out, channels} : Shape{x[0], w.out, channels},
                  h.kernel * w.kernel,

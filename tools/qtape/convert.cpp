@@ -10,6 +10,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
@@ -21,6 +22,7 @@ struct ConvertCommand {
   std::string output;  ///< file for the integer program; "-": standard output
   Requantization requantization = Requantization::FloatMultiply;
   bool integer_outputs = false;
+  Layout layout = Layout::nhwc;
   bool verbose = false;  ///< print all nodes with their certificates
   std::string json = {};
 
@@ -29,7 +31,8 @@ struct ConvertCommand {
     return std::tuple{
         setting("requantization", &C::requantization, "conversion of accumulators to codes"),
         setting("integer_outputs", &C::integer_outputs,
-                "output codes and accumulators instead of floats")};
+                "output codes and accumulators instead of floats"),
+        setting("layout", &C::layout, layout_doc)};
   }
 };
 
@@ -99,9 +102,10 @@ void convert(const ConvertCommand& command) {
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
   const IntegerProgram program = naming<GraphError>(command.model, [&] {
-    return qtape::convert(
-        model.graph, model.parameters,
-        {.requantization = command.requantization, .integer_outputs = command.integer_outputs});
+    return in_layout(qtape::convert(model.graph, model.parameters,
+                                    {.requantization = command.requantization,
+                                     .integer_outputs = command.integer_outputs}),
+                     command.layout);
   });
   const std::string text =
       naming<FormatError>(command.output, [&] { return to_json(program); });

@@ -27,10 +27,9 @@ struct ExportCCommand {
   std::string name;  ///< prefix of all names; empty: derived from the file name
   std::optional<Requantization> requantization = std::nullopt;  ///< for models
   bool integer_outputs = false;                                 ///< for models
-  int64_t test_inputs = 128;                                    ///< number of inputs that the
-                                                                ///< self-test generates
-  /// Number of samples stored in the self-test; if empty, a default if data are given, else
-  /// none.
+  Layout layout = Layout::nhwc;
+  int64_t test_inputs = 128;  ///< number of generated inputs of the self-test
+  /// Number of samples stored in the self-test; if empty, a default with data, otherwise none.
   std::optional<int64_t> golden = std::nullopt;
   std::optional<int64_t> ram = std::nullopt;  ///< maximum bytes of the arena
   CKernels kernels = CKernels::Portable;
@@ -53,7 +52,8 @@ struct ExportCCommand {
         setting("requantization", &C::requantization,
                 "of a model: conversion of accumulators to codes; by default FloatMultiply"),
         setting("integer_outputs", &C::integer_outputs,
-                "of a model: output codes and accumulators instead of floats")};
+                "of a model: output codes and accumulators instead of floats"),
+        setting("layout", &C::layout, layout_doc)};
   }
 };
 
@@ -336,7 +336,7 @@ bool export_c(const ExportCCommand& command) {
   AnyFile file = load_any(command.file);
   const IntegerProgram program =
       exported_program(file, command.file, command.requantization,
-                       Requantization::FloatMultiply, command.integer_outputs);
+                       Requantization::FloatMultiply, command.integer_outputs, command.layout);
   std::optional<CmsisNn> library;
   if (command.check && command.kernels == CKernels::CmsisNn) {
     library = CmsisNn::of_environment(program.requantization());

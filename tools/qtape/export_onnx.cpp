@@ -24,6 +24,7 @@ struct ExportOnnxCommand {
   OnnxForm form = OnnxForm::Qdq;
   int64_t opset = first_onnx_opset;
   bool integer_outputs = false;  ///< for models
+  Layout layout = Layout::nhwc;
   int threads = default_threads();
   std::string json = {};
 
@@ -32,7 +33,8 @@ struct ExportOnnxCommand {
     return std::tuple{setting("opset", &C::opset, "version of ONNX's operators",
                               {first_onnx_opset, last_onnx_opset}),
                       setting("integer_outputs", &C::integer_outputs,
-                              "of a model: output codes and accumulators instead of floats")};
+                              "of a model: output codes and accumulators instead of floats"),
+                      setting("layout", &C::layout, layout_doc)};
   }
 };
 
@@ -149,8 +151,9 @@ void export_onnx(const ExportOnnxCommand& command) {
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   AnyFile file = load_any(command.file);
-  const IntegerProgram program = exported_program(
-      file, command.file, std::nullopt, Requantization::OnnxQdq, command.integer_outputs);
+  const IntegerProgram program =
+      exported_program(file, command.file, std::nullopt, Requantization::OnnxQdq,
+                       command.integer_outputs, command.layout);
   const OnnxExportOptions options{.form = command.form, .opset = command.opset};
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;

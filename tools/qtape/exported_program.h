@@ -1,18 +1,39 @@
 // Program to export: an integer program, or the conversion of a model.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/deploy/any_file.h"
 
-namespace qtape::tool {
+namespace qtape {
+namespace tool {
+
+/// Layout of inputs and outputs with channels and positions.
+enum class Layout : uint8_t {
+  nhwc,  ///< channels last, as the model has them
+  nchw   ///< channels before the positions, as PyTorch has them
+};
+inline constexpr std::string_view layout_doc =
+    "of inputs and outputs: nhwc: channels last; nchw: channels before the positions, as in "
+    "PyTorch";
+
+/// Returns `program` with its inputs and outputs in `layout`.
+IntegerProgram in_layout(IntegerProgram program, Layout layout);
 
 /// Returns the program in the file at `path`, or the converted program of a model, with
-/// `requantization` or, if it is empty, with `usual`. Throws ArgumentError for a program with
-/// another requantization, and for a program with `integer_outputs`.
+/// `requantization` or, if it is empty, with `usual`; in `layout`. Throws ArgumentError for a
+/// program with another requantization, and for a program with `integer_outputs`.
 IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
-                                Requantization usual, bool integer_outputs);
+                                Requantization usual, bool integer_outputs, Layout layout);
 
-}  // namespace qtape::tool
+}  // namespace tool
+
+template <>
+inline constexpr auto enum_names<tool::Layout> =
+    std::array<std::string_view, 2>{"nhwc", "nchw"};
+
+}  // namespace qtape

@@ -83,7 +83,8 @@ inline Written write(const integer::Gather& op, OnnxProgram& p) {
   return {made.output(0), x.channels_first};
 }
 
-/// Reads x as it is written: a Transpose to channels last is joined with its own.
+/// Reads x as it is written: a Transpose to channels last is joined with its own. From channels
+/// first to last no node is needed, only the note that they are first.
 inline Written write(const integer::Transpose& op, OnnxProgram& p) {
   const int rank = p.out().type.shape.rank();
   std::vector<int64_t> axes;
@@ -96,6 +97,10 @@ inline Written write(const integer::Transpose& op, OnnxProgram& p) {
     axes.push_back(p.written(0).channels_first ? first : axis);
   }
   if (std::ranges::is_sorted(axes)) return {p.written(0).name};
+  const bool to_last = rank == 3   ? axes == std::vector<int64_t>{0, 2, 1}
+                       : rank == 4 ? axes == std::vector<int64_t>{0, 2, 3, 1}
+                                   : false;
+  if (to_last) return {p.written(0).name, true};
   return {p.transposed(p.written(0).name, axes)};
 }
 

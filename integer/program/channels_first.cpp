@@ -1,0 +1,114 @@
+#include "qtape/integer/program/channels_first.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "qtape/core/error.h"
+#include "qtape/engine/rewrite.h"
+#include "qtape/integer/program/integer_node.h"
+
+namespace qtape {
+namespace {
+
+/// Copies a program and moves the channels of its inputs and outputs.
+class Mover {
+ public:
+  explicit Mover(const IntegerProgram& from)
+      : from_(from),
+        to_(from.requantization()),
+        outputs_(from.outputs().begin(), from.outputs().end()) {}
+
+  IntegerProgram run() {
+    const auto copies = rewrite(from_, to_, [this](ProgramNodeId id, const auto& operands) {
+      return copied(id, operands);
+    });
+    std::vector<ProgramNodeId> outputs;
+    for (const ProgramNodeId id : from_.outputs()) outputs.push_back(output(id, copies[id]));
+    to_.set_outputs(std::move(outputs));
+    return std::move(to_);
+  }
+
+ private:
+  const Shape& shape(ProgramNodeId id) const { return from_[id].value.type.shape; }
+
+  bool is_batched(ProgramNodeId id) const {
+    const auto* input = std::get_if<integer::Input>(&from_[id].op);
+    if (input != nullptr) return input->batch;
+    return from_.batch() && shape(id).rank() > 0 && shape(id)[0] == *from_.batch();
+  }
+  int first_axis(ProgramNodeId id) const { return is_batched(id) ? 1 : 0; }
+  /// True for channels and at least one axis of positions.
+  bool is_moved(ProgramNodeId id) const { return shape(id).rank() - first_axis(id) >= 2; }
+
+  bool is_input(ProgramNodeId id) const {
+    return std::holds_alternative<integer::Input>(from_[id].op);
+  }
+  bool is_read_by_quantizers(ProgramNodeId id) const {
+    return !outputs_.contains(id) &&
+           std::ranges::all_of(from_.nodes(), [id](const IntegerNode& node) {
+             return std::ranges::count(node.operands, id) == 0 ||
+                    std::holds_alternative<integer::Quantize>(node.op);
+           });
+  }
+
+  /// Returns `axes` [n, h, w, c] as [n, c, h, w].
+  template <class T>
+  std::vector<T> first(ProgramNodeId id, std::vector<T> axes) const {
+    std::rotate(axes.begin() + first_axis(id), axes.end() - 1, axes.end());
+    return axes;
+  }
+  std::vector<int> axes(ProgramNodeId id) const {
+    std::vector<int> all(static_cast<size_t>(shape(id).rank()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  /// Adds `copy`, of [n, c, h, w], as [n, h, w, c].
+  ProgramNodeId to_last(ProgramNodeId id, ProgramNodeId copy) {
+    std::vector<int> last = axes(id);
+    std::rotate(last.begin() + first_axis(id), last.begin() + first_axis(id) + 1, last.end());
+    return to_.add(integer::Transpose{{.permutation = std::move(last)}}, {copy});
+  }
+
+  ProgramNodeId moved_input(ProgramNodeId id) {
+    integer::Input input = std::get<integer::Input>(from_[id].op);
+    const auto extents = shape(id).extents();
+    input.shape = Shape(first(id, std::vector(extents.begin(), extents.end())));
+    const ProgramNodeId copy = to_.add(input, {}, from_[id].label);
+    return is_read_by_quantizers(id) ? copy : to_last(id, copy);
+  }
+
+  ProgramNodeId copied(ProgramNodeId id, std::span<const ProgramNodeId> operands) {
+    if (is_input(id) && is_moved(id)) return moved_input(id);
+    const IntegerNode& node = from_[id];
+    // The moved output takes the label.
+    const bool yields = outputs_.contains(id) && is_moved(id) && !node.label.empty();
+    const ProgramNodeId copy =
+        to_.add(node.op, operands, yields ? node.label + ".channels_last" : node.label);
+    const bool reads_moved = std::holds_alternative<integer::Quantize>(node.op) &&
+                             is_input(node.operands[0]) && is_moved(node.operands[0]) &&
+                             is_read_by_quantizers(node.operands[0]);
+    return reads_moved ? to_last(id, copy) : copy;
+  }
+
+  ProgramNodeId output(ProgramNodeId id, ProgramNodeId copy) {
+    if (!is_moved(id)) return copy;
+    require<GraphError>(from_[id].value.scales.size() <= 1,
+                        "{}: its accumulators have {} scales, one for each channel, which must "
+                        "stay the last axis: output floats instead",
+                        from_.describe(id), from_[id].value.scales.size());
+    return to_.add(integer::Transpose{{.permutation = first(id, axes(id))}}, {copy},
+                   is_input(id) ? std::string() : from_[id].label);
+  }
+
+  const IntegerProgram& from_;
+  IntegerProgram to_;
+  std::set<ProgramNodeId> outputs_;
+};
+
+}  // namespace
+
+IntegerProgram channels_first(const IntegerProgram& program) { return Mover(program).run(); }
+
+}  // namespace qtape

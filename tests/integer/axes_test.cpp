@@ -1,0 +1,99 @@
+// Integer ops over axes, and programs whose inputs and outputs have their channels first.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "qtape/integer/program/channels_first.h"
+#include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/session.h"
+#include "qtape/tests/support/conformance.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/integer_programs.h"
+
+using namespace qtape;
+
+namespace {
+
+/// Returns x [n, ..., c] as [n, c, ...].
+Tensor moved(const Tensor& x) {
+  const Shape& shape = x.type.shape;
+  if (shape.rank() < 3) return x;
+  std::vector<int64_t> extents{shape[0], shape[-1]};
+  for (int k = 1; k + 1 < shape.rank(); ++k) extents.push_back(shape[k]);
+  Tensor y{{x.type.dtype, Shape(extents)}, std::vector<std::byte>(x.data.size())};
+  const int64_t c = shape[-1];
+  const int64_t positions = shape.elements() / shape[0] / c;
+  const auto size = static_cast<size_t>(size_of(x.type.dtype));
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const int64_t to = (i / (positions * c) * c + i % c) * positions + i / c % positions;
+    std::memcpy(y.data.data() + static_cast<size_t>(to) * size,
+                x.data.data() + static_cast<size_t>(i) * size, size);
+  }
+  return y;
+}
+
+/// Returns the values of the outputs for an input that is filled wildly, moved if `first`.
+std::vector<Tensor> answers(const IntegerProgram& program, const Shape& last, uint64_t seed,
+                            bool first) {
+  std::vector<float> values(static_cast<size_t>(last.elements()));
+  test::fill_wild(values, seed);
+  const Tensor x = Tensor::of<float>(last, values);
+  IntegerSession session(program, {});
+  test::feed_inputs(session, {first ? moved(x) : x});
+  session.run();
+  std::vector<Tensor> all;
+  for (const ProgramNodeId id : program.outputs()) all.push_back(test::value_of(session, id));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("integer axes: tape, program and its reference agree on random nets") {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    CHECK(test::disagreement({test::axes_net(seed), seed}, seed, test::Effort::Some) == "");
+  }
+}
+
+TEST_CASE("channels first: inputs and outputs are moved, and no value changes") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const IntegerProgram program =
+        test::Settled(test::any_net(seed), seed).program(requantization::values[seed % 4]);
+    const IntegerProgram first = channels_first(program);
+    const Shape shape = program[program.at("x")].value.type.shape;
+    std::vector<Tensor> expected;
+    for (const Tensor& each : answers(program, shape, seed, false)) {
+      expected.push_back(moved(each));
+    }
+    CHECK(answers(first, shape, seed, true) == expected);
+    // Labels of outputs are those of the moved values.
+    for (size_t k = 0; k < expected.size(); ++k) {
+      CHECK(first[first.outputs()[k]].label == program[program.outputs()[k]].label);
+    }
+    CHECK(program_from_json(to_json(first)) == first);
+  }
+}
+
+TEST_CASE("channels first: codes are moved rather than floats, and channels with scales stay") {
+  test::ProgramBuilder a;
+  const ProgramNodeId codes = a.codes({2, 3, 4}, test::whole_grid(DType::U8, 0.25, 7));
+  const IntegerProgram floats =
+      channels_first(a.of({a.add(integer::Dequantize{}, {codes}, "y")}));
+  std::string moves;
+  for (const IntegerNode& node : floats.nodes()) {
+    if (!std::holds_alternative<integer::Transpose>(node.op)) continue;
+    moves += std::string(to_string_view(node.value.type.dtype)) + " ";
+  }
+  CHECK(moves == "u8 f32 ");
+  test::ProgramBuilder b;
+  const ProgramNodeId q = b.codes({2, 3, 4}, test::whole_grid(DType::U8, 0.25, 7));
+  const ProgramNodeId fc =
+      b.linear(q, {{5, -3, 2, 1, 7, 0, -9, 4}, {0.5f, 2.0f}, {100, -20}}, "fc");
+  const IntegerProgram sums = b.of({fc});
+  CHECK(test::error_text<GraphError>([&] { (void)channels_first(sums); }) ==
+        "Linear %2 'fc' (%1 'q' u8[2, 3, 4]): its accumulators have 2 scales, one for each "
+        "channel, which must stay the last axis: output floats instead");
+}
