@@ -128,7 +128,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--work", help="folder for models; by default a temporary one")
     parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.tool = os.path.abspath(options.tool)
     known = sorted(f[:-5] for f in os.listdir(options.folder) if f.endswith(".json"))
     failed = []

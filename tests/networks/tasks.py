@@ -221,7 +221,7 @@ def scores(task, answers, targets):
     if task == "detection":
         return detected(*answers, targets["kinds"], targets["boxes"])
     if task == "turned_digits":
-        near = abs(answers[1] - targets["angle"]) < 0.4
+        near = abs(answers[1] - targets["angle"]) < 0.8
         return {"digit": percent(answers[0].argmax(-1) == targets["digit"]), "angle": percent(near)}
     if task == "pairs":
         return {"accuracy": percent((answers[0][:, 0] > 0) == targets["y"])}

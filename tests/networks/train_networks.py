@@ -81,8 +81,7 @@ def gru():
 
 
 def siamese():
-    body = seq(conv(1, 16, stride=2), nn.ReLU(), conv(16, 24, stride=2), nn.ReLU(), conv(24, 32), nn.ReLU(), nn.Flatten(),
-               nn.Linear(32 * 25, 32))
+    body = seq(conv_bn(1, 16, stride=2), conv_bn(16, 24, stride=2), conv_bn(24, 32), nn.Flatten(), nn.Linear(32 * 25, 32))
     return Fn(lambda m, a, b: m.fc(torch.abs(m.body(a) - m.body(b))), body=body, fc=nn.Linear(32, 1))
 
 
