@@ -20,12 +20,6 @@ void add(const std::string& place, Tensor values, const Adds& adds) {
   }
 }
 
-void add_targets(Dataset& set, const std::string& targets) {
-  if (targets.empty()) return;
-  add(targets, read_array(targets),
-      [&](Tensor values) { set.add_target("y", std::move(values)); });
-}
-
 /// Returns extents without those of 1.
 std::vector<int64_t> large(std::span<const int64_t> extents) {
   std::vector<int64_t> found;
@@ -74,12 +68,18 @@ Tensor in_order(Tensor values, const std::vector<WantedInput>& wanted, const std
   return first || channels == ChannelOrder::First ? channels_behind(values) : values;
 }
 
-/// Returns the arrays with the names of `wanted`; none if the file has none of these, or a
-/// single array.
-NamedTensors named_arrays(const std::string& place, const std::vector<WantedInput>& wanted) {
+/// Returns the arrays of a file of several; none for a single array and for FILE:NAME.
+NamedTensors several_arrays(const std::string& place) {
   if (array_file_of(place) != place) return {};
   NamedTensors all = read_arrays(place);
-  if (all.size() < 2) return {};
+  return all.size() < 2 ? NamedTensors{} : std::move(all);
+}
+
+/// Returns the arrays with the names of `wanted`. If some are missing, throws ArgumentError
+/// that calls them `what`, unless all are missing and `optional`.
+NamedTensors named_arrays(const std::string& place, NamedTensors all,
+                          const std::vector<WantedInput>& wanted, std::string_view what,
+                          bool optional) {
   NamedTensors found;
   std::vector<std::string> missing;
   for (const WantedInput& each : wanted) {
@@ -90,10 +90,37 @@ NamedTensors named_arrays(const std::string& place, const std::vector<WantedInpu
       found.push_back({each.name, std::move(at->tensor)});
     }
   }
-  require<ArgumentError>(found.empty() || missing.empty(),
-                         "{}: expected an array for each input, got none for '{}'", place,
+  require<ArgumentError>((optional && found.empty()) || missing.empty(),
+                         "{}: expected an array for each {}, got none for '{}'", place, what,
                          fmt::join(missing, "', '"));
   return found;
+}
+
+/// Returns the order of the channels of a target. Labels have none.
+ChannelOrder order_of(const Tensor& target, const std::vector<WantedInput>& answers,
+                      const std::string& name, ChannelOrder channels) {
+  const bool same = std::ranges::any_of(answers, [&](const WantedInput& each) {
+    const bool own = each.name == name || answers.size() == 1;
+    return own && each.sample.rank() + 1 == target.type.shape.rank();
+  });
+  return same ? channels : ChannelOrder::Last;
+}
+
+void add_targets(Dataset& set, const std::string& targets,
+                 const std::vector<WantedInput>& answers, ChannelOrder channels) {
+  if (targets.empty()) return;
+  const auto add_one = [&](const std::string& place, const std::string& name,
+                           const std::string& column, Tensor values) {
+    const ChannelOrder order = order_of(values, answers, name, channels);
+    add(place, in_order(std::move(values), answers, name, order),
+        [&](Tensor ordered) { set.add_target(column, std::move(ordered)); });
+  };
+  NamedTensors all = answers.size() > 1 ? several_arrays(targets) : NamedTensors{};
+  if (all.empty()) return add_one(targets, {}, "y", read_array(targets));
+  for (NamedTensor& each : named_arrays(targets, std::move(all), answers, "answer", false)) {
+    add_one(targets + ":" + each.name, each.name, each.name + ".target",
+            std::move(each.tensor));
+  }
 }
 
 }  // namespace
@@ -103,9 +130,11 @@ Dataset arrays(const std::string& inputs, const std::string& targets) {
 }
 
 Dataset arrays(const std::string& inputs, const std::string& targets,
-               const std::vector<WantedInput>& wanted, ChannelOrder channels) {
+               const std::vector<WantedInput>& wanted, ChannelOrder channels,
+               const std::vector<WantedInput>& answers) {
   Dataset set;
-  for (NamedTensor& each : named_arrays(inputs, wanted)) {
+  NamedTensors several = several_arrays(inputs);
+  for (NamedTensor& each : named_arrays(inputs, std::move(several), wanted, "input", true)) {
     add(inputs + ":" + each.name, in_order(std::move(each.tensor), wanted, each.name, channels),
         [&](Tensor ordered) { set.add(each.name, std::move(ordered)); });
   }
@@ -113,7 +142,7 @@ Dataset arrays(const std::string& inputs, const std::string& targets,
     add(inputs, in_order(read_array(inputs), wanted, "x", channels),
         [&](Tensor ordered) { set.add("x", std::move(ordered)); });
   }
-  add_targets(set, targets);
+  add_targets(set, targets, answers, channels);
   return set;
 }
 

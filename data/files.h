@@ -38,7 +38,7 @@ Split mnist(const std::string& directory);
 /// file, for scalars, for different counts and for f16 and bf16.
 Dataset arrays(const std::string& inputs, const std::string& targets = {});
 
-/// An input of a network, to which arrays are matched.
+/// An input or an answer of a network, to which arrays are matched.
 struct WantedInput {
   std::string name = {};
   Shape sample = {};  ///< extents of one sample, channels last
@@ -66,8 +66,13 @@ namespace qtape::data {
 /// Reads samples for a network. If `inputs` is a file of several arrays, those with the names
 /// of `wanted` are read. Arrays with the channels first become channels-last. Throws as above,
 /// and ArgumentError for a file that has only some of the names.
+///
+/// The targets of a network with several `answers` are the arrays with their names in a file of
+/// several, as columns `NAME.target`; ArgumentError if one is missing. Targets of as many axes
+/// as their answer have the order of the inputs.
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted,
-               ChannelOrder channels = ChannelOrder::Detect);
+               ChannelOrder channels = ChannelOrder::Detect,
+               const std::vector<WantedInput>& answers = {});
 
 }  // namespace qtape::data

@@ -35,13 +35,19 @@ std::vector<ProgramNodeId> outputs_of(const IntegerProgram& program) {
   return outputs;
 }
 
-/// Adds a Dequantize after an integer output, because accumulators with different scales cannot
-/// be compared.
-ProgramNodeId add_scores(IntegerProgram& program, std::vector<ProgramNodeId> outputs) {
-  if (program[outputs[0]].value.type.dtype == DType::F32) return outputs[0];
-  outputs.push_back(program.add(integer::Dequantize{}, {outputs[0]}));
-  program.set_outputs(outputs);
-  return outputs.back();
+/// Returns the outputs as floats. Adds a Dequantize after each integer output, because
+/// accumulators with different scales cannot be compared.
+std::vector<ProgramNodeId> add_scores(IntegerProgram& program,
+                                      const std::vector<ProgramNodeId>& outputs) {
+  std::vector<ProgramNodeId> all = outputs;
+  std::vector<ProgramNodeId> scores;
+  for (const ProgramNodeId id : outputs) {
+    const bool floats = program[id].value.type.dtype == DType::F32;
+    scores.push_back(floats ? id : program.add(integer::Dequantize{}, {id}));
+    if (!floats) all.push_back(scores.back());
+  }
+  program.set_outputs(all);
+  return scores;
 }
 
 /// Returns the first `count` samples of an output of a session.
@@ -51,40 +57,43 @@ std::span<const std::byte> bytes_of_rows(const IntegerSession& session, ProgramN
   return session.bytes(id).first(static_cast<size_t>(type.bytes() / type.shape[0] * count));
 }
 
-/// Computes scores and hashes of answers.
+/// An answer that is scored.
+struct Judged {
+  std::string label;
+  int64_t width = 0;  // values per sample
+  std::optional<MetricChoice> metric;
+};
+
+/// Computes scores and hashes of answers. The constructor throws ArgumentError like Scorer.
 class Judge {
  public:
-  /// `labels` are those of the answers. The first answer, with `width` values per sample, is
-  /// scored. Throws ArgumentError like Scorer.
-  Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric, int64_t width,
-        const std::vector<std::string>& labels);
+  Judge(const data::Dataset& dataset, const std::vector<Judged>& answers);
 
-  /// Adds the answers to samples `first` to `first + count`: `scores` are the values of the
-  /// first answer, `answers` the bytes of each.
-  void add(int64_t first, int64_t count, std::span<const float> scores,
+  /// Adds the answers to samples `first` to `first + count`: the values of each and its bytes.
+  void add(int64_t first, int64_t count, std::span<const std::span<const float>> scores,
            std::span<const std::span<const std::byte>> answers);
   Evaluation result();
 
  private:
-  struct Hash {
+  struct Each {
     std::string label;
     Sha256 sha256;
+    std::optional<Scorer> scorer;
   };
 
-  std::optional<Scorer> scorer_;
   int64_t samples_ = 0;
   Sha256 hash_;
-  std::vector<Hash> hashes_;  // one per answer if there are several
+  std::vector<Each> answers_;
 };
 
-Judge::Judge(const data::Dataset& dataset, const std::optional<MetricChoice>& metric,
-             int64_t width, const std::vector<std::string>& labels) {
-  if (metric) scorer_.emplace(*metric, dataset, width);
-  if (labels.size() < 2) return;
-  for (const std::string& label : labels) hashes_.push_back({label, {}});
+Judge::Judge(const data::Dataset& dataset, const std::vector<Judged>& answers) {
+  for (const Judged& each : answers) {
+    answers_.push_back({each.label, {}, {}});
+    if (each.metric) answers_.back().scorer.emplace(*each.metric, dataset, each.width);
+  }
 }
 
-void Judge::add(int64_t first, int64_t count, std::span<const float> scores,
+void Judge::add(int64_t first, int64_t count, std::span<const std::span<const float>> scores,
                 std::span<const std::span<const std::byte>> answers) {
   const auto rows = static_cast<size_t>(count);
   for (size_t row = 0; row < rows; ++row) {
@@ -93,18 +102,24 @@ void Judge::add(int64_t first, int64_t count, std::span<const float> scores,
       hash_.update(each.subspan(row * width, width));
     }
   }
-  for (size_t i = 0; i < hashes_.size(); ++i) hashes_[i].sha256.update(answers[i]);
+  for (size_t i = 0; i < answers_.size(); ++i) {
+    if (answers_.size() > 1) answers_[i].sha256.update(answers[i]);
+    if (answers_[i].scorer) answers_[i].scorer->add(first, count, scores[i]);
+  }
   samples_ += count;
-  if (scorer_) scorer_->add(first, count, scores);
 }
 
 Evaluation Judge::result() {
   Evaluation result{.samples = samples_, .outputs_sha256 = hex(hash_.digest())};
-  for (Hash& each : hashes_) {
-    result.outputs.push_back({each.label, hex(each.sha256.digest())});
+  for (Each& each : answers_) {
+    AnswerHash answer{.label = each.label};
+    if (each.scorer) answer.score = each.scorer->score();
+    if (result.outputs.empty()) result.score = answer.score;
+    answer.sha256 = hex(each.sha256.digest());
+    result.outputs.push_back(std::move(answer));
   }
-  if (!scorer_) return result;
-  result.score = scorer_->score();
+  if (result.outputs.size() == 1) result.outputs.clear();
+  if (!result.score) return result;
   if (result.score->metric == MetricKind::Accuracy) result.accuracy = result.score->value;
   return result;
 }
@@ -136,17 +151,24 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
                           std::optional<MetricKind> wanted) {
   Feed feed(inputs_of(tape_), dataset);
   const Graph& graph = tape_.graph();
-  std::vector<std::string> labels;
-  for (NodeId id : answers_) labels.push_back(graph.name(id));
-  const auto metric = wanted ? choose_metric(graph, answers_[0], dataset, *wanted)
-                             : choose_metric(graph, answers_[0], dataset);
-  Judge judge(dataset, metric, graph[answers_[0]].type.elements() / batch, labels);
+  std::vector<Judged> judged;
+  for (const NodeId id : answers_) {
+    const bool as_wanted = wanted && id == answers_[0];
+    judged.push_back({graph.name(id), graph[id].type.elements() / batch,
+                      as_wanted ? choose_metric(graph, id, dataset, *wanted)
+                                : choose_metric(graph, id, dataset)});
+  }
+  Judge judge(dataset, judged);
   tape_.parameters_changed();
   feed.for_each_batch([&](int64_t first, int64_t count) {
     tape_.forward(mode);
+    std::vector<std::span<const float>> scores;
     std::vector<std::span<const std::byte>> bytes;
-    for (NodeId id : answers_) bytes.push_back(std::as_bytes(rows(id, count)));
-    judge.add(first, count, rows(answers_[0], count), bytes);
+    for (const NodeId id : answers_) {
+      scores.push_back(rows(id, count));
+      bytes.push_back(std::as_bytes(scores.back()));
+    }
+    judge.add(first, count, scores, bytes);
   });
   return judge.result();
 }
@@ -163,20 +185,26 @@ std::string output_name(const IntegerProgram& program, ProgramNodeId output) {
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset, int threads) {
   IntegerProgram scored = program.with_batch(Evaluator::batch);
   const std::vector<ProgramNodeId> outputs = outputs_of(scored);
-  const ProgramNodeId scores = add_scores(scored, outputs);
+  const std::vector<ProgramNodeId> scores = add_scores(scored, outputs);
   IntegerSession session(std::move(scored), {.threads = threads});
-  std::vector<std::string> labels;
-  for (ProgramNodeId id : outputs) labels.push_back(output_name(program, id));
+  std::vector<Judged> judged;
+  for (const ProgramNodeId id : outputs) {
+    judged.push_back({output_name(program, id),
+                      session.program()[id].value.type.elements() / Evaluator::batch,
+                      choose_metric(program, id, dataset)});
+  }
   Feed feed(inputs_of(session), dataset);
-  const TensorType& type = session.program()[scores].value.type;
-  Judge judge(dataset, choose_metric(program, outputs[0], dataset),
-              type.elements() / Evaluator::batch, labels);
+  Judge judge(dataset, judged);
   feed.for_each_batch([&](int64_t first, int64_t count) {
     session.run();
+    std::vector<std::span<const float>> values;
     std::vector<std::span<const std::byte>> bytes;
-    for (ProgramNodeId id : outputs) bytes.push_back(bytes_of_rows(session, id, count));
-    const size_t numbers = static_cast<size_t>(type.elements() / Evaluator::batch * count);
-    judge.add(first, count, session.value<float>(scores).first(numbers), bytes);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const auto numbers = static_cast<size_t>(judged[i].width * count);
+      values.push_back(session.value<float>(scores[i]).first(numbers));
+      bytes.push_back(bytes_of_rows(session, outputs[i], count));
+    }
+    judge.add(first, count, values, bytes);
   });
   return judge.result();
 }

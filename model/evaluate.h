@@ -13,10 +13,11 @@
 
 namespace qtape {
 
-/// Hash of one answer of a model with several.
+/// Hash and score of one answer of a model with several.
 struct AnswerHash {
   std::string label;
   std::string sha256;  ///< like Evaluation::outputs_sha256, for this answer alone
+  std::optional<MetricScore> score = {};  ///< by choose_metric; empty if there is none
   bool operator==(const AnswerHash&) const = default;
 };
 

@@ -7,11 +7,13 @@
 #include <limits>
 
 #include "qtape/core/error.h"
+#include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/area_under_curve.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/targets.h"
 
 namespace qtape {
 namespace {
@@ -21,7 +23,27 @@ struct Answered {
   std::vector<FedInput> inputs;  // without memory
   TensorType answers;            // for one batch
   const data::Dataset& dataset;
+  std::optional<size_t> target;  // column of the answer
+  bool first = true;             // the first of several answers
+
+  /// True if the target is labels of samples.
+  bool labelled() const { return target && dataset.columns()[*target].classes > 0; }
 };
+
+/// Returns an answer of several, `all`, with its target.
+template <class Id>
+Answered answered(std::vector<FedInput> inputs, const TensorType& type,
+                  const data::Dataset& dataset, std::span<const Id> all, Id answer) {
+  const auto found = std::ranges::find(all, answer);
+  const bool known = found != all.end();
+  const auto index = known ? static_cast<size_t>(found - all.begin()) : size_t{0};
+  const size_t answers = std::max<size_t>(1, all.size());
+  return {.inputs = std::move(inputs),
+          .answers = type,
+          .dataset = dataset,
+          .target = target_of(dataset, index, answers),
+          .first = index == 0};
+}
 
 FedInput without_memory(const std::string& label, const Shape& batch, DType dtype) {
   static int32_t integer = 0;
@@ -62,10 +84,11 @@ std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
 std::optional<size_t> compared_column(const Answered& answered) {
   const Shape sample(answered.answers.shape.extents().subspan(1));
   const data::Dataset& dataset = answered.dataset;
-  const auto target = dataset.target();
-  if (target && dataset.classes() == 0) {
+  const std::optional<size_t>& target = answered.target;
+  if (target && !answered.labelled()) {
     return fits(dataset.columns()[*target], {.sample = sample}) ? target : std::nullopt;
   }
+  if (!answered.first) return std::nullopt;
   const auto same = std::ranges::find_if(answered.inputs, [&](const FedInput& each) {
     return each.integers.empty() && each.sample == sample;
   });
@@ -74,11 +97,15 @@ std::optional<size_t> compared_column(const Answered& answered) {
 }
 
 std::optional<MetricChoice> choose_by_data(const Answered& answered) {
-  const Shape& shape = answered.answers.shape;
-  if (shape.rank() == 0) return std::nullopt;
-  if (answered.dataset.classes() == 0) return squared_error(compared_column(answered));
-  if (shape.rank() != 2) return std::nullopt;
-  return MetricChoice{MetricKind::Accuracy, *answered.dataset.target()};
+  if (answered.answers.shape.rank() == 0) return std::nullopt;
+  if (answered.target) {
+    const data::Column& target = answered.dataset.columns()[*answered.target];
+    if (holds_classes(target, answered.answers)) {
+      return MetricChoice{MetricKind::Accuracy, *answered.target};
+    }
+  }
+  if (answered.labelled()) return std::nullopt;
+  return squared_error(compared_column(answered));
 }
 
 /// True if a metric compares answers with labels.
@@ -116,10 +143,10 @@ std::optional<MetricChoice> choose_by_loss(const Graph& graph, NodeId answer,
   const auto target = compared_input(graph, answer, losses[0]);
   if (!target) return std::nullopt;
   const NodeId both[] = {answer, losses[0]};
-  const Answered answered{inputs_for(graph, both), graph[answer].type, dataset};
-  const auto found = std::ranges::find(answered.inputs, graph[*target].label, &FedInput::label);
+  const Answered compared{inputs_for(graph, both), graph[answer].type, dataset, {}};
+  const auto found = std::ranges::find(compared.inputs, graph[*target].label, &FedInput::label);
   return squared_error(
-      column_of(answered, static_cast<size_t>(found - answered.inputs.begin())));
+      column_of(compared, static_cast<size_t>(found - compared.inputs.begin())));
 }
 
 }  // namespace
@@ -155,29 +182,33 @@ std::string to_string(const MetricScore& score) {
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset) {
   if (const auto choice = choose_by_loss(graph, answer, dataset)) return choice;
-  return choose_by_data(
-      {inputs_for(graph, std::span(&answer, 1)), graph[answer].type, dataset});
+  const std::vector<NodeId> all = graph.answers();
+  return choose_by_data(answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
+                                         graph[answer].type, dataset, all, answer));
 }
 
 MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
                            MetricKind wanted) {
-  const Answered answered{inputs_for(graph, std::span(&answer, 1)), graph[answer].type,
-                          dataset};
-  const int rank = answered.answers.shape.rank();
+  const std::vector<NodeId> all = graph.answers();
+  const Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
+                                          graph[answer].type, dataset, all, answer);
+  const int rank = given.answers.shape.rank();
   std::optional<MetricChoice> found;
   if (!by_labels(wanted)) {
     found = choose_by_loss(graph, answer, dataset);
-    if (!found && rank > 0) found = squared_error(compared_column(answered));
+    if (!found && rank > 0) found = squared_error(compared_column(given));
     require<ArgumentError>(found.has_value(),
                            "the {} needs a target, or an input, in the shape of an answer",
                            to_string_view(wanted));
     return {wanted, found->column};
   }
-  require<ArgumentError>(dataset.classes() > 0 && rank == 2,
+  const bool classes =
+      given.target && holds_classes(dataset.columns()[*given.target], given.answers);
+  require<ArgumentError>(classes && (wanted == MetricKind::Accuracy || given.labelled()),
                          "the {} needs data with labels and a model that answers "
                          "[batch, classes]",
                          to_string_view(wanted));
-  return {wanted, *dataset.target()};
+  return {wanted, *given.target};
 }
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
@@ -188,12 +219,18 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
     if (input == nullptr || !input->batch || input->shape.rank() == 0) continue;
     inputs.push_back(without_memory(node.label, input->shape, node.value.type.dtype));
   }
-  return choose_by_data({std::move(inputs), program[output].value.type, dataset});
+  return choose_by_data(answered<ProgramNodeId>(std::move(inputs), program[output].value.type,
+                                                dataset, program.outputs(), output));
 }
 
 int64_t predicted(std::span<const float> scores) {
   if (scores.size() == 1) return scores[0] > 0 ? 1 : 0;
   return std::ranges::max_element(scores) - scores.begin();
+}
+
+int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset) {
+  if (choice.kind != MetricKind::Accuracy) return 1;
+  return dataset.columns()[choice.column].sample.shape.elements();
 }
 
 Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width)
@@ -202,6 +239,7 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
       width_(static_cast<size_t>(width)),
       target_(by_labels(choice.kind) ? 0 : width_) {
   if (!by_labels(choice.kind)) return;
+  labels_.resize(static_cast<size_t>(places_of(choice, dataset)));
   const int64_t classes = dataset.columns()[choice.column].classes;
   require<ArgumentError>(classes <= std::max<int64_t>(2, width),
                          "the data has {} classes, the model {}", classes, width);
@@ -229,19 +267,34 @@ void Scorer::add(int64_t first, int64_t count, std::span<const float> answers) {
 }
 
 void Scorer::add_labelled(int64_t sample, std::span<const float> answer) {
-  int32_t label = 0;
-  dataset_.read(choice_.column, sample, std::span(&label, 1));
+  dataset_.read(choice_.column, sample, std::span(labels_));
   if (choice_.kind == MetricKind::Accuracy) {
-    sum_ += predicted(answer) == label ? 1 : 0;
+    const size_t classes = width_ / labels_.size();
+    for (size_t place = 0; place < labels_.size(); ++place) {
+      const int32_t label = labels_[place];
+      require_class(sample, label, std::max<size_t>(2, classes));
+      sum_ += predicted(answer.subspan(place * classes, classes)) == label ? 1 : 0;
+    }
     return;
   }
+  const int32_t label = labels_[0];
   const double rank = answer.size() == 1 ? double{answer[0]} : double{answer[1]} - answer[0];
   scores_[label == 1 ? 1 : 0].push_back(rank);
 }
 
+void Scorer::require_class(int64_t sample, int32_t label, size_t classes) const {
+  require<ArgumentError>(label >= 0 && static_cast<size_t>(label) < classes,
+                         "column {}: label {} of sample {} is outside 0..{}",
+                         printable(dataset_.columns()[choice_.column].name), label, sample,
+                         classes - 1);
+}
+
 MetricScore Scorer::score() const {
   const auto samples = static_cast<double>(std::max<int64_t>(1, samples_));
-  if (choice_.kind == MetricKind::Accuracy) return {choice_.kind, 100 * sum_ / samples};
+  if (choice_.kind == MetricKind::Accuracy) {
+    const auto places = static_cast<double>(labels_.size());
+    return {choice_.kind, 100 * sum_ / (samples * places)};
+  }
   if (choice_.kind == MetricKind::AreaUnderCurve) {
     for (const std::vector<double>& each : scores_) {
       if (std::ranges::any_of(each, [](double v) { return std::isnan(v); })) {

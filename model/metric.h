@@ -20,7 +20,7 @@ namespace qtape {
 
 /// Built-in metrics.
 enum class MetricKind : uint8_t {
-  Accuracy,           ///< percentage of samples whose label is predicted
+  Accuracy,           ///< percentage of samples, or places, whose label is predicted
   MeanSquaredError,   ///< mean of (answer - target)^2 over all elements of all samples
   MeanAbsoluteError,  ///< mean of |answer - target| over all elements of all samples
   AreaUnderCurve      ///< for two classes, see area_under_curve
@@ -63,14 +63,15 @@ struct MetricChoice {
 };
 
 /// Returns the metric for a network's answers `answer`, [batch, ...], on `dataset`; empty if
-/// the data have nothing to compare with. Candidates in this order:
+/// the data have nothing to compare with. The target is `target_of` this answer. Candidates in
+/// this order:
 ///
 /// - the mean squared error relative to the input with which the graph's loss compares `answer`
 ///   by MeanSquaredError;
-/// - the accuracy, if the data have labels and answers are [batch, classes];
+/// - the accuracy, if the target holds classes of the answer (`holds_classes`);
 /// - the mean squared error relative to the target, if it has the shape of an answer;
-/// - without a target, the mean squared error relative to the first input with the shape of an
-///   answer.
+/// - for the first answer without a target, the mean squared error relative to the first input
+///   with the shape of an answer.
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset);
 /// Returns the column with which `wanted` compares: for errors the input of the loss, the
@@ -86,6 +87,9 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
 /// above 0.
 int64_t predicted(std::span<const float> scores);
 
+/// Returns the number of labels of a sample: 1, or the number of places that have a class.
+int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset);
+
 /// Computes the score of answers by one metric, batch by batch. The result has the same bits
 /// for any batch size.
 class Scorer {
@@ -94,7 +98,8 @@ class Scorer {
   /// classes than an answer has elements, and for an AUC unless there are two classes.
   Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width);
 
-  /// Adds the answers to samples `first` to `first + count`.
+  /// Adds the answers to samples `first` to `first + count`. Throws ArgumentError for a label
+  /// that is no class.
   void add(int64_t first, int64_t count, std::span<const float> answers);
   /// Returns the score of all samples so far. An AUC is NaN if an answer is NaN; it throws
   /// ArgumentError if a class has no samples.
@@ -102,11 +107,13 @@ class Scorer {
 
  private:
   void add_labelled(int64_t sample, std::span<const float> answer);
+  void require_class(int64_t sample, int32_t label, size_t classes) const;
 
   MetricChoice choice_;
   data::Dataset dataset_;
   size_t width_ = 0;
   std::vector<float> target_;
+  std::vector<int32_t> labels_;  // of a sample, one for each place
   int64_t samples_ = 0;
   double sum_ = 0;  // of correct samples, of squares or of magnitudes
   std::array<std::vector<double>, 2> scores_;  // by class, for an AUC

@@ -16,6 +16,7 @@
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/rewrite_layers.h"
 #include "qtape/model/passes/weighted_layers.h"
+#include "qtape/model/targets.h"
 
 namespace qtape {
 namespace {
@@ -96,22 +97,28 @@ NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& l
                    unused_label(graph, label));
 }
 
-std::vector<const data::Column*> targets_of(const data::Dataset& dataset) {
-  std::vector<const data::Column*> targets;
-  for (const data::Column& each : dataset.columns()) {
-    if (each.target) targets.push_back(&each);
-  }
-  return targets;
+/// Returns answers [batch, ..., classes] as rows [n, classes]. A single number per sample is
+/// the logit of the class 1; that of the class 0 is 0.
+NodeId add_logits(Graph& graph, NodeId answer) {
+  const Shape& shape = graph[answer].type.shape;
+  if (shape.rank() > 2) return graph.add(Reshape{.shape = {-1, shape[-1]}}, {answer});
+  if (shape.rank() < 2 || shape[1] > 1) return answer;
+  return graph.add(Pad{.begin = {0, 1}, .end = {0, 0}}, {answer});
 }
 
-/// Adds the cross-entropy of `answer`. If `answer` is a Softmax, its operand becomes the
-/// answer. The input for labels is named like `column`, if given.
-NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column* column) {
+/// Adds the cross-entropy of `answer` relative to the classes of `column`. If `answer` is a
+/// Softmax, its operand becomes the answer. If `named`, the input is named like its column.
+NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column& column, bool named) {
   answer = before_softmax(graph, answer);
-  const int64_t batch = graph[answer].type.shape.rank() > 0 ? graph[answer].type.shape[0] : 1;
-  const NodeId labels =
-      add_input_like(graph, {DType::S32, {batch}}, column == nullptr ? "labels" : column->name);
-  return graph.add(SoftmaxCrossEntropy{}, {answer, labels}, unused_label(graph, "loss"));
+  const Shape& shape = graph[answer].type.shape;
+  std::vector<int64_t> extents{shape.rank() > 0 ? shape[0] : 1};
+  const auto places = column.sample.shape.extents();
+  extents.insert(extents.end(), places.begin(), places.end());
+  NodeId labels =
+      add_input_like(graph, {DType::S32, Shape(extents)}, named ? column.name : "labels");
+  if (!places.empty()) labels = graph.add(Reshape{.shape = {-1}}, {labels});
+  const NodeId logits = places.empty() && shape.rank() > 2 ? answer : add_logits(graph, answer);
+  return graph.add(SoftmaxCrossEntropy{}, {logits, labels}, unused_label(graph, "loss"));
 }
 
 /// Adds the mean squared error of `answer` relative to its target or, without one, to the last
@@ -258,7 +265,7 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   if (model.loss()) return model;
   Graph graph = model.graph();
   std::vector<NodeId> outputs = model.outputs();
-  const std::vector<const data::Column*> targets = targets_of(dataset);
+  const std::vector<size_t> targets = target_columns(dataset);
   require<GraphError>(
       outputs.size() == 1 || targets.size() == outputs.size(),
       "the model has {} answers and the data {} targets: a loss needs one target for each "
@@ -266,11 +273,12 @@ Model with_loss(Model model, const data::Dataset& dataset) {
       outputs.size(), targets.size());
   std::optional<NodeId> loss;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const data::Column* target = targets.empty() ? nullptr : targets[i];
+    const data::Column* target = targets.empty() ? nullptr : &dataset.columns()[targets[i]];
     const bool named = outputs.size() > 1;
-    const NodeId own = target != nullptr && target->classes > 0
-                           ? add_cross_entropy(graph, outputs[i], named ? target : nullptr)
-                           : add_squared_error(graph, outputs[i], target, named);
+    const bool classes = target != nullptr && (target->classes > 0 ||
+                                               holds_classes(*target, graph[outputs[i]].type));
+    const NodeId own = classes ? add_cross_entropy(graph, outputs[i], *target, named)
+                               : add_squared_error(graph, outputs[i], target, named);
     loss = loss ? graph.add(Add{}, {*loss, own}, unused_label(graph, "loss")) : own;
   }
   outputs.push_back(*loss);

@@ -143,12 +143,13 @@ Graph without_quantizers(const Graph& graph);
 /// layers rewritten for integers (`rewrite_layers`).
 Model plain_model(const Model& model);
 
-/// Returns the model, with a loss for training on `dataset` added if it has none. If the data
-/// have labels, the loss is the cross-entropy of the answer; a final Softmax is removed from
-/// the answer. Otherwise it is the mean squared error relative to the target, or to the input
-/// if there is no target. For several answers it is the sum of these, one for each target of
-/// the data in order, and the inputs are named like the columns. Throws GraphError if answers
-/// and targets do not match.
+/// Returns the model, with a loss for training on `dataset` added if it has none. If the target
+/// holds classes (`holds_classes`), the loss is the cross-entropy of the answer, the mean over
+/// samples and places; a final Softmax is removed from the answer, and a single number is the
+/// logit of the class 1 of two. Otherwise it is the mean squared error relative to the target,
+/// or to the input if there is no target. For several answers it is the sum of these, one for
+/// each target of the data in order, and the inputs are named like the columns. Throws
+/// GraphError if answers and targets do not match.
 Model with_loss(Model model, const data::Dataset& dataset);
 
 }  // namespace qtape

@@ -16,12 +16,11 @@ constexpr int fewest_bits_on_codes = 4;
 NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   check(model.loss().has_value(),
         "the model has no loss: no output from which training can start");
-  const TensorType& answer = model.graph()[model.answer()].type;
-  const int64_t classes = answer.shape.rank() > 0 ? answer.shape[-1] : 1;
-  const Op& op = model.graph()[*model.loss()].op;
-  require<ArgumentError>(
-      !std::holds_alternative<SoftmaxCrossEntropy>(op) || dataset.classes() <= classes,
-      "the data has {} classes, the model {}", dataset.classes(), classes);
+  const Node& loss = model.graph()[*model.loss()];
+  if (!std::holds_alternative<SoftmaxCrossEntropy>(loss.op)) return *model.loss();
+  const int64_t classes = model.graph()[loss.operands[0]].type.shape[-1];
+  require<ArgumentError>(dataset.classes() <= classes, "the data has {} classes, the model {}",
+                         dataset.classes(), classes);
   return *model.loss();
 }
 

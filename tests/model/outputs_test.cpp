@@ -198,7 +198,7 @@ TEST_CASE("outputs: two trained heads convert, verify at every level and predict
   CHECK(predict_all(model, data, 1)[0].tensor == predict(model, data, 1));
 }
 
-TEST_CASE("outputs: evaluation scores the first answer and hashes all") {
+TEST_CASE("outputs: evaluation scores and hashes each answer") {
   const Model model = trained_heads();
   const Evaluation result = evaluate(model, waves(), 1);
   REQUIRE(result.score);
@@ -207,6 +207,7 @@ TEST_CASE("outputs: evaluation scores the first answer and hashes all") {
   REQUIRE(result.outputs.size() == 2);
   CHECK(result.outputs[0].label == "value");
   CHECK(result.outputs[1].label == "class");
+  CHECK(result.outputs[0].score == result.score);
   // The hash of all answers is computed sample by sample, so it does not depend on the batch
   // size.
   const NamedTensors answers = predict_all(model, waves(), 1);
@@ -225,4 +226,16 @@ TEST_CASE("outputs: evaluation scores the first answer and hashes all") {
       evaluate(model.integers(Requantization::FloatMultiply), waves(), 1);
   CHECK(integers.outputs.size() == 2);
   CHECK(integers.outputs[1].label == "class");
+  const auto right = [](const Tensor& classes) {
+    double found = 0;
+    for (size_t i = 0; i < static_cast<size_t>(samples); ++i) {
+      found +=
+          predicted(classes.values<float>().subspan(3 * i, 3)) == static_cast<int64_t>(i % 3);
+    }
+    return MetricScore{MetricKind::Accuracy, 100 * found / samples};
+  };
+  CHECK(result.outputs[1].score == right(answers[1].tensor));
+  CHECK(
+      integers.outputs[1].score ==
+      right(predict_all(model.integers(Requantization::FloatMultiply), waves(), 1)[1].tensor));
 }

@@ -10,19 +10,13 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 import names
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return done.returncode, lines[0] if lines else "", done.stdout
+from running import run
 
 
 def channels_last(x):

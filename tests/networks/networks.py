@@ -302,14 +302,14 @@ def convnext():
 
 
 class UNet(nn.Module):
-    def __init__(self, up="transposed"):
+    def __init__(self, up="transposed", width=6, classes=2):
         super().__init__()
-        self.up = up
-        self.d1, self.d2 = seq(conv_bn(1, 6), conv_bn(6, 6)), conv_bn(6, 8)
+        self.up, deep = up, width + 2
+        self.d1, self.d2 = seq(conv_bn(1, width), conv_bn(width, width)), conv_bn(width, deep)
         if up == "transposed":
-            self.enlarge = nn.ConvTranspose2d(8, 6, 2, stride=2)
-        self.u1 = conv_bn(12 if up == "transposed" else 14, 6)
-        self.out = nn.Conv2d(6, 2, 1)
+            self.enlarge = nn.ConvTranspose2d(deep, width, 2, stride=2)
+        self.u1 = conv_bn(width + (width if up == "transposed" else deep), width)
+        self.out = nn.Conv2d(width, classes, 1)
 
     def forward(self, x):
         a = self.d1(x)
@@ -472,11 +472,11 @@ def unet1d():
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind, last=True, **more):
+    def __init__(self, kind, last=True, inputs=4, hidden=6, outputs=3, **more):
         super().__init__()
-        self.rnn = kind(4, 6, batch_first=True, **more)
+        self.rnn = kind(inputs, hidden, batch_first=True, **more)
         self.last = last
-        self.fc = nn.Linear(6 * (2 if more.get("bidirectional") else 1), 3)
+        self.fc = nn.Linear(hidden * (2 if more.get("bidirectional") else 1), outputs)
 
     def forward(self, x):
         y, _ = self.rnn(x)

@@ -59,6 +59,15 @@ check "none of them a hash" test "$(grep -c sha256 "$work/all.txt")" = 0
 check "verify" "$tool" verify "$work/trained.json" "${tested[@]}" --requantization OnnxQdq >"$work/verify.txt"
 check "it scores each level" test "$(grep -c ': mean squared error ' "$work/verify.txt")" = 4
 
+# A target for each of several answers, by its name.
+"$tool" replay "$work/two.json" "${data[@]}" -o "$work/targets.npz" >/dev/null
+model "$(parameter a.weight 1), $(product a 1), $(parameter b.weight 3), $(product b 3)" '[2, 4]' "\"a.weight\": $(tensor 1 074), \"b.weight\": $(tensor 3 074)" >"$work/heads.json"
+check "train both" "$tool" train "$work/heads.json" "${data[@]}" --labels "$work/targets.npz" --epochs 2 -o "$work/both.json" >/dev/null
+score() { "$tool" replay "$work/$1.json" "${data[@]}" --labels "$work/targets.npz" | sed -n "s/^output $2 mean squared error \([0-9.e-]*\), sha256 .*/\1/p"; }
+for each in a b; do check "$each is learned" below "$(score both $each)" "$(score heads $each)"; done
+model "$(parameter a.weight 1), $(product a 1), $(parameter c.weight 3), $(product c 3)" '[2, 4]' "\"a.weight\": $(tensor 1), \"c.weight\": $(tensor 3)" >"$work/other.json"
+check "a target is missing" exits 2 "$work/targets.npz: expected an array for each answer, got none for 'c'" "$tool" replay "$work/other.json" "${data[@]}" --labels "$work/targets.npz"
+
 # Unlabelled data of another model: no score, and it is said.
 check "no targets" grep -q '^no sensitivity: the data have neither labels nor targets for the model$' <("$tool" quantizers "$work/trained.json" --input "$work/x-test.npy" --threads 1)
 

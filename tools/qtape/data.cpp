@@ -9,13 +9,14 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
+#include "qtape/model/evaluate.h"
 #include "qtape/model/passes/float_parts.h"
 
 namespace qtape::tool {
 namespace {
 
 Shape sample_of(const TensorType& type, bool batched) {
-  return batched ? Shape(type.shape.extents().subspan(1)) : type.shape;
+  return batched && type.shape.rank() > 0 ? Shape(type.shape.extents().subspan(1)) : type.shape;
 }
 
 /// Returns `'x' f32[784]`.
@@ -41,6 +42,9 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
     needs.inputs.push_back(text_of(node.label, node.type, input->batch));
     needs.wanted.push_back({node.label, sample_of(node.type, input->batch)});
   }
+  for (const NodeId id : graph.answers()) {
+    needs.answers.push_back({graph.name(id), sample_of(graph[id].type, true)});
+  }
   return needs;
 }
 
@@ -51,6 +55,10 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
     if (input == nullptr) continue;
     needs.inputs.push_back(text_of(node.label, node.value.type, input->batch));
     needs.wanted.push_back({node.label, sample_of(node.value.type, input->batch)});
+  }
+  for (const ProgramNodeId id : program.outputs()) {
+    needs.answers.push_back(
+        {output_name(program, id), sample_of(program[id].value.type, true)});
   }
   return needs;
 }
@@ -69,7 +77,7 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
     const auto read = [&](const std::string& inputs, const std::string& labels) {
-      return data::arrays(inputs, labels, needs.wanted, options.channels);
+      return data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
     };
     const data::Dataset set = read(options.input, options.labels);
     if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};

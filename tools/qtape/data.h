@@ -17,7 +17,7 @@ namespace qtape::tool {
 struct DataOptions {
   std::string directory = {};  ///< with MNIST-format files
   std::string input = {};      ///< file of inputs, see data::arrays
-  std::string labels = {};     ///< file of labels or targets; may be empty
+  std::string labels = {};     ///< file of labels or targets, see data::arrays; may be empty
   /// Files for testing. If empty, the files above are used, or none if the command trains on
   /// them.
   std::string test_input = {};
@@ -42,7 +42,9 @@ struct DataOptions {
         setting("channels", &D::channels,
                 "place of the channels in the arrays of --input: Detect: last, or first if the "
                 "extents fit only so; First: before the other axes, as in PyTorch; Last"),
-        setting("labels", &D::labels, "the same for their labels or targets")};
+        setting("labels", &D::labels,
+                "the same for their labels or targets; of several arrays those with the names "
+                "of the answers of a model with several")};
   }
 
   /// Returns all files and folders named here; some may be empty.
@@ -55,9 +57,10 @@ struct DataNeeds {
   std::string file;                 ///< `'x' f32[784]`, with dtype and shape of a sample
   std::vector<std::string> inputs;  ///< `'x' f32[784]`, dtype and shape of a sample
   std::vector<data::WantedInput> wanted = {};
+  std::vector<data::WantedInput> answers = {};
   std::string otherwise = {};  ///< alternative to data: `, or --random COUNT`
 };
-/// Return the inputs that the answers of a model or a program need.
+/// Return the answers of a model or a program, and the inputs that they need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);
 DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
 

@@ -33,7 +33,12 @@ EvaluationReport report_of(const Evaluation& evaluation) {
     report.score = evaluation.score->value;
   }
   for (const AnswerHash& each : evaluation.outputs) {
-    report.outputs.push_back({each.label, each.sha256});
+    OutputReport& output = report.outputs.emplace_back();
+    output.label = each.label;
+    output.sha256 = each.sha256;
+    if (!each.score) continue;
+    output.metric = each.score->metric;
+    output.score = each.score->value;
   }
   return report;
 }

@@ -27,11 +27,16 @@ void write_report(examples::OutputFiles& files, const std::string& path, const R
 struct OutputReport {
   std::string label;
   std::string sha256;
+  std::optional<MetricKind> metric = {};
+  std::optional<double> score = {};
 
   static constexpr auto fields() {
     using R = OutputReport;
-    return std::tuple{field("label", &R::label, "of the output"),
-                      field("sha256", &R::sha256, "of all answers in their dtype")};
+    return std::tuple{
+        field("label", &R::label, "of the output"),
+        field("sha256", &R::sha256, "of all answers in their dtype"),
+        field("metric", &R::metric, "of this output; null without labels or targets for it"),
+        field("score", &R::score, "by the metric")};
   }
 };
 

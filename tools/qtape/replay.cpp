@@ -31,7 +31,9 @@ void print(const EvaluationReport& report) {
   fmt::print("{} samples{}\noutputs sha256 {}\n", report.samples,
              report.score ? ", " + score_text(report) : "", report.outputs_sha256);
   for (const OutputReport& each : report.outputs) {
-    fmt::print("output {} sha256 {}\n", printable(each.label), each.sha256);
+    const std::string score =
+        each.score ? " " + to_string(MetricScore{*each.metric, *each.score}) + "," : "";
+    fmt::print("output {}{} sha256 {}\n", printable(each.label), score, each.sha256);
   }
 }
 

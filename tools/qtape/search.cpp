@@ -4,6 +4,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/model/bit_search.h"
+#include "qtape/model/targets.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -96,7 +97,7 @@ void search(const SearchCommand& command) {
                     command.recipe.float_parts, report);
   });
   const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
-  if (data.train.classes() > 0) model = before_softmax(std::move(model));
+  if (compares_classes(model.graph(), data.train)) model = before_softmax(std::move(model));
   model = with_loss(std::move(model), data.train);
   const BitSearchOptions options{.budget = command.budget,
                                  .recipe = command.recipe,

@@ -8,6 +8,7 @@
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/model/recipe.h"
+#include "qtape/model/targets.h"
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -333,7 +334,7 @@ void train(const TrainCommand& command) {
   if (!command.resume) {
     note(score_of("as it is", model, command, data.test), report, report.score_before,
          report.accuracy_before);
-    if (data.train.classes() > 0) start = before_softmax(std::move(*start));
+    if (compares_classes(start->graph(), data.train)) start = before_softmax(std::move(*start));
     model = with_loss(std::move(*start), data.train);
     if (trained == Trained::New) {
       say_ends(model.graph(), command.recipe);

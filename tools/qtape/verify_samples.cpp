@@ -25,8 +25,18 @@ std::span<const float> answers(const Verifier& verifier, Level level, int64_t co
   return verifier.output(level).first(static_cast<size_t>(count) * width);
 }
 
-/// Counts samples whose predicted class differs between levels.
-void compare_classes(const Verifier& verifier, int64_t count, size_t width, LevelScores& to) {
+/// True if both answers have the same class at each of `places` places.
+bool same_classes(std::span<const float> a, std::span<const float> b, size_t places) {
+  const size_t classes = a.size() / places;
+  for (size_t at = 0; at < a.size(); at += classes) {
+    if (predicted(a.subspan(at, classes)) != predicted(b.subspan(at, classes))) return false;
+  }
+  return true;
+}
+
+/// Counts samples with a predicted class that differs between levels.
+void compare_classes(const Verifier& verifier, int64_t count, size_t width, size_t places,
+                     LevelScores& to) {
   for (const Level level : verifier.levels()) {
     const Level base = level == Level::Float ? Level::Exact : Level::Reference;
     if (std::ranges::count(verifier.levels(), base) == 0) continue;
@@ -35,7 +45,7 @@ void compare_classes(const Verifier& verifier, int64_t count, size_t width, Leve
     const auto b = answers(verifier, base, count, width);
     for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
       const size_t at = row * width;
-      different += predicted(a.subspan(at, width)) != predicted(b.subspan(at, width)) ? 1 : 0;
+      different += same_classes(a.subspan(at, width), b.subspan(at, width), places) ? 0 : 1;
     }
   }
 }
@@ -82,7 +92,8 @@ std::optional<LevelScores> Samples::run_data(const data::Dataset& dataset) {
       scorer.add(first, count, answers(verifier, level, count, static_cast<size_t>(width)));
     }
     if (choice && choice->kind == MetricKind::Accuracy) {
-      compare_classes(verifier, count, static_cast<size_t>(width), found);
+      const auto places = static_cast<size_t>(places_of(*choice, dataset));
+      compare_classes(verifier, count, static_cast<size_t>(width), places, found);
     }
     show("samples", first + count, dataset.size());
   });

@@ -19,8 +19,8 @@ int64_t verification_batch(const Graph& graph);
 struct LevelScores {
   MetricKind metric = MetricKind::Accuracy;
   std::map<Level, double> scores = {};
-  /// For labels: the number of samples whose predicted class differs from that of L2; for L0
-  /// from that of L1, if both run.
+  /// For labels: the number of samples with a predicted class, of any place, that differs from
+  /// that of L2; for L0 from that of L1, if both run.
   std::map<Level, int64_t> seen_differently = {};
 };
 

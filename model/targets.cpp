@@ -1,0 +1,41 @@
+#include "qtape/model/targets.h"
+
+#include <algorithm>
+
+namespace qtape {
+
+std::vector<size_t> target_columns(const data::Dataset& dataset) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < dataset.columns().size(); ++i) {
+    if (dataset.columns()[i].target) found.push_back(i);
+  }
+  return found;
+}
+
+std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size_t answers) {
+  const std::vector<size_t> targets = target_columns(dataset);
+  if (targets.size() == answers) return targets[index];
+  return index == 0 ? dataset.target() : std::nullopt;
+}
+
+bool holds_classes(const data::Column& target, const TensorType& answer) {
+  const Shape& shape = answer.shape;
+  if (target.classes > 0) return shape.rank() == 2;
+  const auto places = target.sample.shape.extents();
+  if (is_float(target.sample.dtype) || places.empty()) return false;
+  if (shape.rank() != target.sample.shape.rank() + 2 || shape[-1] < 2) return false;
+  return std::ranges::equal(places, shape.extents().subspan(1, places.size()));
+}
+
+bool compares_classes(const Graph& graph, const data::Dataset& dataset) {
+  const std::vector<NodeId> answers = graph.answers();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto target = target_of(dataset, i, answers.size());
+    if (!target) continue;
+    const data::Column& column = dataset.columns()[*target];
+    if (column.classes > 0 || holds_classes(column, graph[answers[i]].type)) return true;
+  }
+  return false;
+}
+
+}  // namespace qtape

@@ -1,0 +1,30 @@
+// Targets: the columns of data that the answers of a model are compared with.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "qtape/data/dataset.h"
+#include "qtape/engine/graph.h"
+
+namespace qtape {
+
+/// Returns the columns that are targets, in order.
+std::vector<size_t> target_columns(const data::Dataset& dataset);
+
+/// Returns the column of the target of answer `index` out of `answers`: if there are as many
+/// targets as answers, the one of the same index; otherwise the first one for the first answer
+/// and none for all others.
+std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size_t answers);
+
+/// True if `target` holds classes of an answer of type `answer`:
+///
+/// - labels of samples, for answers [batch, classes];
+/// - integers [...], labels of places such as pixels or steps, for answers
+///   [batch, ..., classes] of at least 2 classes.
+bool holds_classes(const data::Column& target, const TensorType& answer);
+
+/// True if any answer of `graph` is compared with classes.
+bool compares_classes(const Graph& graph, const data::Dataset& dataset);
+
+}  // namespace qtape

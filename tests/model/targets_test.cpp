@@ -1,0 +1,195 @@
+// Targets of places, of single logits and of several answers.
+#include "qtape/model/targets.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+
+#include "qtape/data/files.h"
+#include "qtape/io/arrays/arrays.h"
+#include "qtape/io/arrays/npy.h"
+#include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
+#include "qtape/model/fit.h"
+#include "qtape/model/model.h"
+#include "qtape/model/recipe.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/integer_nets.h"
+
+using namespace qtape;
+using test::error_text;
+
+namespace {
+
+constexpr int64_t count = 240;
+constexpr int64_t steps = 6;
+
+/// Sequences of two numbers a step; each step's class is the sign of the first number, or 2
+/// where the second is above 0.5.
+data::Dataset sequences() {
+  std::vector<float> x;
+  std::vector<int32_t> kinds;
+  for (int64_t i = 0; i < count * steps; ++i) {
+    const auto a = static_cast<float>(std::sin(static_cast<double>(i) * 1.7));
+    const auto b = static_cast<float>(std::cos(static_cast<double>(i) * 0.9));
+    x.insert(x.end(), {a, b});
+    kinds.push_back(b > 0.5f ? 2 : (a > 0 ? 1 : 0));
+  }
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({count, steps, 2}, x));
+  set.add_target("y", Tensor::of<int32_t>({count, steps}, kinds));
+  return set;
+}
+
+Model tagger() {
+  Network net;
+  const Value h = relu(linear(net.input("x", {steps, 2}), 12));
+  return Model(linear(h, 3));
+}
+
+FitOptions quiet(int64_t epochs) {
+  return {
+      .epochs = epochs, .batch = 24, .learning_rate = 0.02, .threads = 1, .progress = false};
+}
+
+double cross_entropy(std::span<const float> scores, int32_t label) {
+  double sum = 0;
+  for (const float each : scores) sum += std::exp(double{each});
+  return std::log(sum) - double{scores[static_cast<size_t>(label)]};
+}
+
+/// The loss of a model on the first `batch` samples.
+double loss_of(const Model& model, const data::Dataset& dataset, int64_t batch) {
+  Tape tape(model.graph().with_batch(batch), model.parameters(),
+            {.outputs = {*model.loss()}, .threads = 1});
+  REQUIRE(batches_of(dataset, batch)(tape, 0));
+  tape.forward(mode::eval);
+  return double{tape.value<float>(*model.loss())[0]};
+}
+
+}  // namespace
+
+TEST_CASE("targets: integers of places are classes, and all other arrays numbers") {
+  const TensorType scores{DType::F32, {1, 4, 5, 3}};
+  const auto column = [](DType dtype, Shape shape) {
+    return data::Column{.name = "y", .sample = {dtype, shape}, .target = true};
+  };
+  CHECK(holds_classes(column(DType::S32, {4, 5}), scores));
+  CHECK(holds_classes(column(DType::U8, {4, 5}), scores));
+  CHECK(!holds_classes(column(DType::F32, {4, 5}), scores));
+  CHECK(!holds_classes(column(DType::S32, {5, 4}), scores));
+  CHECK(!holds_classes(column(DType::S32, {4, 5, 3}), scores));
+  CHECK(!holds_classes(column(DType::S32, {4, 5}), {DType::F32, {1, 4, 5, 1}}));
+  data::Column labels = column(DType::S32, {});
+  labels.classes = 3;
+  CHECK(holds_classes(labels, {DType::F32, {1, 3}}));
+  CHECK(!holds_classes(labels, scores));
+}
+
+TEST_CASE("targets: the loss of labelled places is the mean cross-entropy of all places") {
+  const data::Dataset data = sequences();
+  const Model model = with_loss(tagger(), data);
+  constexpr int64_t batch = 10;
+  const Tensor answers = predict(model, data, 1);
+  const auto labels = data.values<int32_t>("y");
+  double sum = 0;
+  for (size_t place = 0; place < static_cast<size_t>(batch * steps); ++place) {
+    sum += cross_entropy(answers.values<float>().subspan(place * 3, 3), labels[place]);
+  }
+  CHECK(loss_of(model, data, batch) == doctest::Approx(sum / (batch * steps)).epsilon(1e-6));
+}
+
+TEST_CASE("targets: labelled places are learned, scored, quantized and verified") {
+  const data::Dataset data = sequences();
+  Model model = with_loss(tagger(), data);
+  (void)fit(model, data, quiet(30));
+  const auto labels = data.values<int32_t>("y");
+  const auto right = [&](const Tensor& answers) {
+    int64_t found = 0;
+    for (size_t place = 0; place < labels.size(); ++place) {
+      const auto scores = answers.values<float>().subspan(place * 3, 3);
+      found += predicted(scores) == labels[place] ? 1 : 0;
+    }
+    return 100.0 * static_cast<double>(found) / static_cast<double>(labels.size());
+  };
+  const Evaluation result = evaluate(model, data, 1);
+  REQUIRE(result.accuracy);
+  CHECK(*result.accuracy == doctest::Approx(right(predict(model, data, 1))));
+  CHECK(*result.accuracy > 90);
+  Model small = quantized(model, {.weight_bits = 4, .activation_bits = 6}, data, 200, 1);
+  (void)fit(small, data, quiet(5));
+  CHECK(test::mismatch(verify(small, data)) == "");
+  const IntegerProgram program = small.integers(Requantization::FloatMultiply);
+  const Evaluation integers = evaluate(program, data, 1);
+  REQUIRE(integers.accuracy);
+  CHECK(*integers.accuracy == doctest::Approx(right(predict(program, data, 1))));
+  CHECK(*integers.accuracy > 85);
+}
+
+TEST_CASE("targets: a label that is no class is an error that names the sample") {
+  data::Dataset data;
+  data.add("x", Tensor::of<float>({2, steps, 2}, std::vector<float>(2 * steps * 2)));
+  std::vector<int32_t> labels(2 * steps);
+  labels[steps + 1] = 3;
+  data.add_target("y", Tensor::of<int32_t>({2, steps}, labels));
+  CHECK(error_text<ArgumentError>([&] { (void)evaluate(tagger(), data, 1); }) ==
+        "column y: label 3 of sample 1 is outside 0..2");
+}
+
+TEST_CASE("targets: a single number is the logit of the second of two classes") {
+  Network net;
+  Model model(linear(relu(linear(net.input("x", {2}), 6)), 1));
+  std::vector<float> x;
+  std::vector<int32_t> labels;
+  for (int i = 0; i < 120; ++i) {
+    x.insert(x.end(), {std::sin(static_cast<float>(i)), std::cos(static_cast<float>(i) * 2)});
+    labels.push_back(x[x.size() - 2] > x.back() ? 1 : 0);
+  }
+  data::Dataset data;
+  data.add("x", Tensor::of<float>({120, 2}, x));
+  data.add_target("y", Tensor::of<int32_t>({120}, labels));
+  model = with_loss(std::move(model), data);
+  const Tensor answers = predict(model, data, 1);
+  double sum = 0;
+  for (size_t i = 0; i < 120; ++i) {
+    const float logit = answers.values<float>()[i];
+    sum += cross_entropy(std::array{0.0f, logit}, labels[i]);
+  }
+  CHECK(loss_of(model, data, 120) == doctest::Approx(sum / 120).epsilon(1e-6));
+  (void)fit(model, data, quiet(60));
+  CHECK(accuracy(model, data, 1) > 90);
+  Model small = quantized(model, {}, data, 120, 1);
+  (void)fit(small, data, quiet(2));
+  CHECK(test::mismatch(verify(small, data)) == "");
+  CHECK(small.graph()[small.answer()].type.shape == Shape{1, 1});
+}
+
+TEST_CASE("targets: a file of several arrays has those with the names of the answers") {
+  const test::Folder folder;
+  const std::string x = folder.file("x.npy");
+  const std::string y = folder.file("y.npz");
+  write_npy(x, Tensor::of<float>({2, 3}, std::vector<float>(6)));
+  write_arrays(y, {{"map", Tensor::of<float>({2, 2, 3}, std::vector<float>{0, 1, 2, 3, 4, 5, 6,
+                                                                           7, 8, 9, 10, 11})},
+                   {"other", Tensor::of<float>({2}, std::vector<float>(2))},
+                   {"kind", Tensor::of<int32_t>({2}, std::vector<int32_t>{1, 0})}});
+  const std::vector<data::WantedInput> inputs{{"x", {3}}};
+  const std::vector<data::WantedInput> answers{{"kind", {2}}, {"map", {3, 2}}};
+  const data::Dataset set = data::arrays(x, y, inputs, data::ChannelOrder::Detect, answers);
+  REQUIRE(set.columns().size() == 3);
+  CHECK(set.columns()[1].name == "kind.target");
+  CHECK(set.columns()[1].classes == 2);
+  CHECK(set.columns()[2].name == "map.target");
+  CHECK(set.columns()[2].sample.shape == Shape{3, 2});
+  const auto map = set.values<float>("map.target").first(6);
+  CHECK(std::vector<float>(map.begin(), map.end()) == std::vector<float>{0, 3, 1, 4, 2, 5});
+  CHECK(target_of(set, 0, 2) == 1u);
+  CHECK(target_of(set, 1, 2) == 2u);
+  CHECK(!target_of(set, 1, 3));
+  CHECK(error_text<ArgumentError>([&] {
+          (void)data::arrays(x, y, inputs, data::ChannelOrder::Detect,
+                             {{"kind", {2}}, {"size", {1}}});
+        }) == y + ": expected an array for each answer, got none for 'size'");
+}
