@@ -2,6 +2,9 @@
 // largest element, at all levels.
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cmath>
+
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
@@ -334,4 +337,33 @@ TEST_CASE("embedding: programs name operands that are no table or no indices") {
   };
   CHECK(input(-1).ends_with("indices must be in 0..2^31 - 1, got -1"));
   CHECK(input(int64_t{1} << 31).ends_with("indices must be in 0..2^31 - 1, got 2147483648"));
+}
+
+TEST_CASE("embedding: steps of training give the table gradients, in each arithmetic") {
+  Model model = text_net(
+      [](Graph& graph, NodeId e) { return layer(graph, graph.add(Flatten{}, {e}), 3, "fc"); });
+  Graph graph = model.graph();
+  const NodeId y = model.outputs()[0];
+  const NodeId loss = graph.add(Mean{}, {graph.add(Mul{}, {y, y})}, "loss");
+  const auto step = [&](const Arithmetic& arithmetic) {
+    Tape tape(graph, model.parameters(),
+              {.outputs = {y}, .roots = {loss}, .threads = 1, .arithmetic = arithmetic});
+    std::ranges::copy(std::array{3, 0, 19, 3, 7}, tape.input<int32_t>("words").begin());
+    tape.forward(mode::qat);
+    tape.backward();
+    std::vector<float> found = test::copied(tape.value<float>(y));
+    const auto gradients = model.parameters().at("e.weight").gradients<float>();
+    found.insert(found.end(), gradients.begin(), gradients.end());
+    return found;
+  };
+  const std::vector<float> wanted = step({});
+  REQUIRE(std::ranges::any_of(wanted, [](float v) { return v != 0; }));
+  for (const Arithmetic& each : {products_of_codes(), exact(Requantization::FloatMultiply)}) {
+    const std::vector<float> got = step(each);
+    REQUIRE(got.size() == wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      CAPTURE(i);
+      CHECK(std::fabs(got[i] - wanted[i]) <= 1e-5f * std::max(1.0f, std::fabs(wanted[i])));
+    }
+  }
 }
