@@ -203,7 +203,8 @@ SavedModel parse_onnx(std::string_view bytes, std::string_view name,
 SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes,
                        const OnnxImportOptions& options) {
   return during("reading", path, [&] {
-    const OnnxDataFiles files(std::filesystem::path(path).parent_path().string());
+    const OnnxDataFiles files(std::filesystem::path(path).parent_path().string(),
+                              options.data_files);
     return parse(read_file(path, largest_file), path, files, notes, options);
   });
 }
