@@ -72,6 +72,11 @@ void OutputFiles::reads(const std::vector<std::string>& paths) {
   read_.insert(read_.end(), paths.begin(), paths.end());
 }
 
+void OutputFiles::found_to_read(const std::vector<std::string>& paths) {
+  reads(paths);
+  for (const auto& [path, option] : options_) require_unread(option, path);
+}
+
 void OutputFiles::require_unread(std::string_view option, const std::string& path) const {
   std::error_code missing;
   for (const std::string& each : read_) {

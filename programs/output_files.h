@@ -22,6 +22,9 @@ class OutputFiles {
   /// Declares the inputs of the program: files, and folders with files directly in them.
   /// `expect_text` rejects these paths. Empty and nonexistent paths are ignored.
   void reads(const std::vector<std::string>& paths);
+  /// Declares inputs that are known only after outputs were tested. Throws ArgumentError if an
+  /// option names one of them.
+  void found_to_read(const std::vector<std::string>& paths);
   /// Tests a path given by `option`; an empty path is ignored. Throws IoError if it cannot be
   /// written, ArgumentError if another option names the same file.
   void expect(std::string_view option, const std::string& path);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <system_error>
 #include <vector>
 
@@ -134,6 +135,9 @@ std::string OnnxDataFiles::read(const std::string& location, int64_t offset, int
   require<FormatError>(bytes <= status.st_size && offset <= status.st_size - bytes,
                        "{} has {} bytes, expected {} from byte {} on", place, status.st_size,
                        bytes, offset);
+  if (paths_ != nullptr && !ranges_.contains({status.st_dev, status.st_ino})) {
+    paths_->push_back(std::filesystem::path(*folder_) / location);
+  }
   claim({status.st_dev, status.st_ino}, place, offset, offset + bytes);
   std::string data(static_cast<size_t>(bytes), '\0');
   size_t done = 0;

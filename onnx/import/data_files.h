@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "qtape/onnx/onnx_node.h"
 
@@ -19,8 +20,11 @@ inline bool has_data_file(const onnx::TensorProto& tensor) {
 /// Reads data of tensors from files in the folder of the model, without following links.
 class OnnxDataFiles {
  public:
-  /// Without a folder, tensors with data in other files are refused.
-  explicit OnnxDataFiles(std::optional<std::string> folder) : folder_(std::move(folder)) {}
+  /// Without a folder, tensors with data in other files are refused. `paths` receives the path
+  /// of each file that is read.
+  explicit OnnxDataFiles(std::optional<std::string> folder,
+                         std::vector<std::string>* paths = nullptr)
+      : folder_(std::move(folder)), paths_(paths) {}
 
   /// Returns `tensor`, which has a data file, with its data inside. Throws FormatError, which
   /// does not name the tensor, for places outside of the folder, links, files that are too
@@ -36,6 +40,7 @@ class OnnxDataFiles {
   void claim(const File& file, const std::string& place, int64_t begin, int64_t end);
 
   std::optional<std::string> folder_;
+  std::vector<std::string>* paths_;                    ///< of files that were read; may be null
   std::map<File, std::map<int64_t, int64_t>> ranges_;  // end by begin
   int64_t bytes_ = 0;
 };

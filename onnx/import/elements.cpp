@@ -25,6 +25,7 @@ struct ElementOperators : OnnxOperators {
 
   template <class X>
   OnnxValue combined(OnnxValue a, OnnxValue b);
+  void align(OnnxValue& a, OnnxValue& b);
 };
 
 }  // namespace
@@ -106,19 +107,35 @@ bool is_product(const Op& op) {
 
 }  // namespace
 
+/// Gives the value of the smaller rank axes of extent 1 after its batch. ONNX aligns the last
+/// axes, so that this is the same for a single sample only.
+void ElementOperators::align(OnnxValue& a, OnnxValue& b) {
+  OnnxValue& small = a.rank() < b.rank() ? a : b;
+  const size_t rank = std::max(a.shape.size(), b.shape.size());
+  if (small.shape.size() == rank) return;
+  require<FormatError>(to.declared_batch() == 1 && small.shape[0] == 1,
+                       "inputs of {} and {} would mix samples: reshape them to the same rank",
+                       extents_text(a.shape), extents_text(b.shape));
+  std::vector<int64_t> shape = small.shape;
+  shape.insert(shape.begin(), rank - shape.size(), 1);
+  shape[0] = 0;  // as the input
+  small = to.reshaped(small, shape);
+}
+
 /// Combines two values in one element order.
 template <class X>
 OnnxValue ElementOperators::combined(OnnxValue a, OnnxValue b) {
-  const bool alike = a.layout == b.layout && a.rank() == b.rank() && a.flat == b.flat;
-  if (!alike && a.rank() == b.rank() && a.rank() >= 3) {
+  align(a, b);
+  const bool alike = a.layout == b.layout && a.flat == b.flat;
+  if (!alike && (a.rank() == 3 || a.rank() == 4)) {
     a = to.to_channels_last(a);
     b = to.to_channels_last(b);
   } else if (!alike) {
     a = to.to_same(a);
     b = to.to_same(b);
   }
-  OnnxValue result = a.rank() >= b.rank() ? a : b;
-  for (size_t k = 0; k < result.shape.size() && a.rank() == b.rank(); ++k) {
+  OnnxValue result = a;
+  for (size_t k = 0; k < result.shape.size(); ++k) {
     result.shape[k] = std::max(a.shape[k], b.shape[k]);
   }
   result.id = to.add(X{}, {a.id, b.id}, to.node_label(node, lower(X::name)));
@@ -132,9 +149,11 @@ void ElementOperators::extreme() {
   constexpr float most = std::numeric_limits<float>::max();
   std::optional<OnnxValue> a;
   std::optional<float> bound;
+  int rank = 0;  // of the numbers
   for (int k = 0; k < node.inputs(); ++k) {
     if (to.is_constant(node.input(k))) {
       const float number = to.floats(node, k, 1)[0];
+      rank = std::max(rank, to.constant(node, k).shape.rank());
       bound = bound ? X::value(*bound, number) : number;
     } else {
       OnnxValue next = operand(k);
@@ -142,6 +161,8 @@ void ElementOperators::extreme() {
     }
   }
   require<FormatError>(a.has_value(), "all inputs are constants");
+  require<FormatError>(rank <= a->rank(), "a number of rank {} would add axes to {}", rank,
+                       extents_text(a->shape));
   if (bound == 0 && larger) {
     a->id = to.add(Relu{}, {a->id});
   } else if (bound) {

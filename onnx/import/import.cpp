@@ -119,6 +119,20 @@ SavedModel needed_part(const Graph& graph, const std::map<std::string, Tensor>& 
   return {std::move(result), std::move(parameters), {}};
 }
 
+/// Adds a norm of several nodes in the form with as many of them as fit the shapes, and the
+/// other nodes by themselves.
+void add_norm(OnnxImporter& importer, const onnx::GraphProto& graph,
+              const NormPattern& pattern) {
+  std::vector<int> rest = pattern.nodes;
+  for (auto form = pattern.forms.rbegin(); form != pattern.forms.rend(); ++form) {
+    if (!importer.add_if_supported(OnnxNode(form->node))) continue;
+    rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(form->replaced));
+    break;
+  }
+  std::ranges::sort(rest);
+  for (const int i : rest) importer.add_node(i, OnnxNode(graph.node(i)));
+}
+
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
                         std::vector<std::string>* notes, const OnnxImportOptions& options) {
   const std::map<int, std::string> calls = inline_functions(model);
@@ -142,8 +156,11 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   const NormPatterns patterns = find_norms(graph, others, importer);
   for (const int i : others) {
     if (patterns.merged.contains(i)) continue;
-    const auto norm = patterns.norms.find(i);
-    const OnnxNode node(norm != patterns.norms.end() ? norm->second : graph.node(i));
+    if (const auto norm = patterns.norms.find(i); norm != patterns.norms.end()) {
+      add_norm(importer, graph, norm->second);
+      continue;
+    }
+    const OnnxNode node(graph.node(i));
     if (const auto call = calls.find(i); call != calls.end()) {
       importer.refuse_node(i, node, call->second);
     } else {
@@ -186,7 +203,8 @@ SavedModel parse_onnx(std::string_view bytes, std::string_view name,
 SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes,
                        const OnnxImportOptions& options) {
   return during("reading", path, [&] {
-    const OnnxDataFiles files(std::filesystem::path(path).parent_path().string());
+    const OnnxDataFiles files(std::filesystem::path(path).parent_path().string(),
+                              options.data_files);
     return parse(read_file(path, largest_file), path, files, notes, options);
   });
 }

@@ -44,6 +44,17 @@ void OnnxImporter::expect_room(int64_t elements) const {
                        "the constants that nodes compute are too large for the file");
 }
 
+void OnnxImporter::spend_steps(int64_t steps, int64_t each) {
+  constexpr int64_t most = 1 << 15;
+  require<FormatError>(
+      steps <= (most - unrolled_) / each,
+      "its {} steps of {} nodes make {}{}, at most {} are supported: export "
+      "shorter sequences",
+      steps, each, onnx_product(steps, each),
+      unrolled_ > 0 ? fmt::format(" besides {} of other steps", unrolled_) : "", most);
+  unrolled_ += steps * each;
+}
+
 void OnnxImporter::spend(int64_t elements) {
   expect_room(elements);
   elements_left_ -= elements;
@@ -197,20 +208,31 @@ void OnnxImporter::add_node(int64_t index, const OnnxNode& node) {
     return add_branch(index, node, *branch);
   }
   std::vector<std::string> reasons;
-  bool refused = true;
+  if (attempt(node, reasons)) return;
+  refuse_node(index, node, fmt::format("{}", fmt::join(reasons, ", ")));
+}
+
+bool OnnxImporter::add_if_supported(const OnnxNode& node) {
+  std::vector<std::string> reasons;
+  if (attempt(node, reasons)) return true;
+  for (int k = 0; k < node.outputs(); ++k) values_.erase(node.output(k));
+  return false;
+}
+
+bool OnnxImporter::attempt(const OnnxNode& node, std::vector<std::string>& reasons) {
+  bool unknown = false;
   current_ = &node;
   try {
     read(node, reasons);
-    refused = !reasons.empty();
   } catch (const OnnxUnknown&) {
+    unknown = true;
   } catch (const OnnxRefused&) {
   } catch (const Error& error) {
     reasons.emplace_back(error.what());
   }
   current_ = nullptr;
-  if (!refused) return;
-  if (reasons.empty()) return stand_in(node);
-  refuse_node(index, node, fmt::format("{}", fmt::join(reasons, ", ")));
+  if (unknown && reasons.empty()) stand_in(node);
+  return reasons.empty();
 }
 
 void OnnxImporter::refuse_node(int64_t index, const OnnxNode& node, const std::string& reason) {
@@ -267,9 +289,9 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
       continue;
     }
     OnnxValue value = settled(found->second);
-    const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);
     // Answers are floats.
     if (!is_float(graph_[value.id].type.dtype)) value.id = add(Cast{}, {value.id});
+    const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);
     if (value.layout == OnnxLayout::Flat || !image) value = to_same(value);
     ids.push_back(named_output(value.id, name));
   }
@@ -279,12 +301,11 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
 }
 
 NodeId OnnxImporter::named_output(NodeId value, const std::string& name) {
-  const bool usable = !name.empty() && printable(name) == name && !graph_.find(name);
-  if (!usable) return value;
+  if (!name.empty() && graph_[value].label == name) return value;
   const auto extents = graph_[value].type.shape.extents();
   std::vector<int64_t> shape(extents.begin(), extents.end());
   if (!shape.empty()) shape[0] = -1;
-  return add(Reshape{.shape = std::move(shape)}, {value}, name);
+  return add(Reshape{.shape = std::move(shape)}, {value}, free_label(name));
 }
 
 OnnxValue OnnxImporter::value(const OnnxNode& node, int k) {

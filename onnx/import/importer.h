@@ -63,6 +63,8 @@ class OnnxImporter {
                  const std::set<std::string>& by_steps);
   /// Adds the node at `index` of the graph, or records why it cannot be read.
   void add_node(int64_t index, const OnnxNode& node);
+  /// Adds a node if it can be read. Returns false otherwise.
+  bool add_if_supported(const OnnxNode& node);
   /// Records why the node at `index` of the graph cannot be read.
   void refuse_node(int64_t index, const OnnxNode& node, const std::string& reason);
   /// Records the shape of a value as declared in the file, which is used to check nodes that
@@ -91,6 +93,9 @@ class OnnxImporter {
   const OnnxValue* find_value(const std::string& name) const;
   /// Throws FormatError if that many elements exceed the limit.
   void expect_room(int64_t elements) const;
+  /// Throws FormatError if `steps` of a recurrent operator, of `each` nodes, exceed the limit
+  /// of nodes.
+  void spend_steps(int64_t steps, int64_t each);
   /// Throw FormatError if the limit of elements is exceeded.
   void spend(int64_t elements);
   void add_constant(const std::string& name, OnnxConstant constant);
@@ -159,6 +164,9 @@ class OnnxImporter {
   /// Returns the number of elements that nodes may create for a file with this number of bytes.
   static int64_t elements_for(int64_t bytes) { return 4 * bytes; }
   void read(const OnnxNode& node, std::vector<std::string>& reasons);
+  /// Adds a node, or returns false and why it cannot be read. Outputs of a node that reads
+  /// unknown values become unknown.
+  bool attempt(const OnnxNode& node, std::vector<std::string>& reasons);
   /// Returns the branch of an If that its constant condition selects, else null.
   const onnx::GraphProto* selected_branch(const OnnxNode& node) const;
   /// Adds the nodes of a branch, and gives the outputs of `node` its results.
@@ -193,10 +201,12 @@ class OnnxImporter {
   std::map<std::string, Tensor> parameters_;
   std::multimap<std::string, NodeId> leaves_;  // by the name of the constant
   int64_t elements_left_;
+  int64_t unrolled_ = 0;  // nodes of recurrent operators
   std::set<std::string> needed_;
   OnnxDataFiles files_;
   const OnnxNode* current_ = nullptr;      // the node that is being added
   std::map<std::string, int64_t> layers_;  // number of layers without a name, by their kind
+  mutable std::map<std::string, int64_t> numbers_;  // least that may be free, by the label
   std::map<std::string, std::vector<int64_t>> declared_;  // shapes of floats
   std::set<std::string> unknown_;                         // outputs of refused nodes
   OnnxProblems problems_;

@@ -1,7 +1,6 @@
 // Labels of imported nodes, and parameters and states from constants of the file.
 #include <fmt/format.h>
 
-#include "qtape/engine/labels.h"
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/module_paths.h"
 
@@ -10,7 +9,12 @@ namespace qtape {
 std::string OnnxImporter::free_label(const std::string& wanted) const {
   // Labels with unprintable characters could not be saved.
   const bool usable = !wanted.empty() && printable(wanted) == wanted;
-  return unused_label(graph_, usable ? wanted : "value");
+  const std::string label = usable ? wanted : "value";
+  if (!graph_.find(label)) return label;
+  // Labels stay, so that the search goes on where it ended.
+  int64_t& number = numbers_.try_emplace(label, 2).first->second;
+  while (graph_.find(fmt::format("{}.{}", label, number))) ++number;
+  return fmt::format("{}.{}", label, number);
 }
 
 std::string OnnxImporter::layer_label(const OnnxNode& node) {

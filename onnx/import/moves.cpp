@@ -205,6 +205,7 @@ void MoveOperators::pad() {
   const std::string mode = node.text("mode", "constant");
   expect(mode == "constant" || mode == "reflect" || mode == "edge" || mode == "wrap",
          "mode {} is not supported", printable(mode));
+  (void)node.has("value");
   OnnxValue a = addressed();
   const std::vector<int64_t> pads = all_pads(a);
   const size_t rank = a.shape.size();

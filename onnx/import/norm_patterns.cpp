@@ -296,12 +296,20 @@ class Finder {
 
   /// Adds the norm, with the factor and the bias that follow it.
   void add(Norm norm) {
+    NormPattern pattern;
+    const auto add_form = [&] {
+      pattern.forms.push_back({.node = proto(norm), .replaced = norm.nodes.size()});
+    };
+    add_form();
     if (norm.type != "LpNormalization") norm.gamma = apply("Mul", norm);
+    if (!norm.gamma.empty()) add_form();
     const bool biased = norm.type == "LayerNormalization" || norm.type == "GroupNormalization";
     if (biased) norm.beta = apply("Add", norm);
+    if (!norm.beta.empty()) add_form();
     if (std::ranges::any_of(norm.nodes, [&](int i) { return is_taken(i); })) return;
     found_.merged.insert(norm.nodes.begin(), norm.nodes.end() - 1);
-    found_.norms[norm.nodes.back()] = proto(norm);
+    pattern.nodes = norm.nodes;
+    found_.norms[norm.nodes.back()] = std::move(pattern);
   }
   bool is_taken(int i) const { return found_.merged.contains(i) || found_.norms.contains(i); }
 

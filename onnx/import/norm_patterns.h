@@ -13,11 +13,21 @@
 namespace qtape {
 
 /// Nodes of a graph that are one norm together.
+struct NormPattern {
+  /// A node that replaces the first nodes of the pattern. It has the type and attributes of
+  /// ONNX's norm, with `axes` in place of `axis`.
+  struct Form {
+    onnx::NodeProto node;
+    size_t replaced = 0;
+  };
+
+  std::vector<Form> forms;  ///< without factor and bias, and with those whose shapes may fit
+  std::vector<int> nodes;   ///< by index
+};
+
 struct NormPatterns {
-  /// By index of the last node of a pattern: the node that replaces all of them. It has the
-  /// type and attributes of ONNX's norm, with `axes` in place of `axis`.
-  std::map<int, onnx::NodeProto> norms;
-  std::set<int> merged;  ///< other nodes of the patterns
+  std::map<int, NormPattern> norms;  ///< by the last node
+  std::set<int> merged;              ///< other nodes of the patterns
 };
 
 /// Returns the norms among `nodes` of the graph, by structure and constants alone. The values

@@ -127,7 +127,9 @@ void PointwiseOperators::hard_sigmoid() {
 }
 
 void PointwiseOperators::gelu() {
-  const bool tanh = node.text("approximate", "none") == "tanh";
+  const std::string form = node.text("approximate", "none");
+  const bool tanh = form == "tanh";
+  expect(tanh || form == "none", "the approximation {} is not supported", printable(form));
   apply(Gelu{.form = tanh ? GeluForm::Tanh : GeluForm::Erf});
 }
 
@@ -139,8 +141,9 @@ void PointwiseOperators::pow() {
          "the exponent, '{}', must be a constant", printable(node.input(1)));
   settle();
   const OnnxConstant& power = to.constant(node, 1);
-  require<FormatError>(power.shape.elements() == 1, "the exponent must be one number, got {}",
-                       to_string(power.shape));
+  require<FormatError>(
+      power.shape.elements() == 1 && power.shape.rank() <= to.moved_value(node, 0).rank(),
+      "the exponent must be one number, got {}", to_string(power.shape));
   const double exponent =
       power.is_float ? double{power.floats[0]} : static_cast<double>(power.integers[0]);
   if (exponent == 0.5) return apply(Sqrt{});
@@ -219,7 +222,7 @@ void PointwiseOperators::lrn() {
   const int64_t size = node.integer("size", 0);
   expect(size >= 1 && size <= Shape::max_elements, "size must be at least 1, got {}", size);
   OnnxValue a = x();
-  if (a.rank() >= 3) a = to.to_channels_last(a);
+  a = a.rank() >= 3 ? to.to_channels_last(a) : to.to_same(a);
   require<FormatError>(a.rank() >= 2, "expected an input of rank 2 to 4, got rank {}",
                        a.rank());
   const auto extents = to.graph()[a.id].type.shape.extents();

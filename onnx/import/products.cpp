@@ -65,9 +65,11 @@ void ProductOperators::gemm() {
   std::vector<float> bias;
   if (to.has_input(node, 2)) {
     const OnnxConstant& c = to.constant(node, 2);
-    const auto count = static_cast<int64_t>(c.floats.size());
-    require<FormatError>(c.is_float && (count == out || count == 1),
-                         "input 2 must hold {} floats", out);
+    const int64_t count = c.shape.elements();
+    const bool row = count == 1 || (count == out && c.shape[-1] == out);
+    require<FormatError>(c.is_float && c.shape.rank() <= 2 && row,
+                         "input 2 must hold {} floats in one row, got {}", out,
+                         to_string(c.shape));
     bias = count == out ? c.floats : std::vector<float>(static_cast<size_t>(out), c.floats[0]);
     for (float& each : bias) each *= beta;
   }
@@ -79,6 +81,10 @@ void ProductOperators::matmul() {
   if (!to.is_constant(node.input(1))) {
     const OnnxValue a = to.to_same(x());
     const OnnxValue b = to.to_same(operand(1));
+    require<FormatError>(a.rank() == b.rank() && a.rank() >= 3,
+                         "inputs of {} and {} would mix samples: expected equal ranks of at "
+                         "least 3",
+                         extents_text(a.shape), extents_text(b.shape));
     const NodeId y = to.add(MatMul{}, {a.id, b.id});
     OnnxValue result{.id = y, .shape = a.shape};
     result.shape.back() = b.shape.back();

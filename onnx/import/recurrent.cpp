@@ -32,8 +32,6 @@ struct RecurrentOperators : OnnxOperators {
   void give_sequence(const std::vector<std::vector<NodeId>>& h);
   void give_last(int k, const std::vector<NodeId>& states);
 
-  static constexpr int64_t most_steps = 1024;  // each is a set of nodes
-
   int64_t hidden = 0;
   int64_t steps = 0;
   int64_t features = 0;
@@ -218,8 +216,6 @@ OnnxValue RecurrentOperators::checked(int64_t directions, int64_t gates) {
                        "hidden_size {} is not valid", hidden);
   steps = x.shape[batch_first ? 1 : 0];
   features = x.shape[2];
-  require<FormatError>(steps <= most_steps, "{} steps are not supported, at most {}", steps,
-                       most_steps);
   check_lengths();
   check_shape(to.constant(node, 1), 1, {directions, gates * hidden, features});
   check_shape(to.constant(node, 2), 2, {directions, gates * hidden, hidden});

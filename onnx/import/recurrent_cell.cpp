@@ -76,7 +76,9 @@ template <class Body>
 void RecurrentCell::for_each_step(const Body& body) {
   for (int64_t k = 0; k < shape_.steps; ++k) {
     step_ = shape_.reverse ? shape_.steps - 1 - k : k;
+    const int64_t before = to_.graph().size();
     body(static_cast<size_t>(step_));
+    if (k == 0) to_.spend_steps(shape_.steps, to_.graph().size() - before);
   }
 }
 

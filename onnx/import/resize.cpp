@@ -133,6 +133,8 @@ std::vector<Resizing> ResizeOperators::axes_of(const OnnxValue& a) {
   return axes;
 }
 
+/// Returns the nearest element of x for each index. Old opsets do not define it: as runtimes
+/// do, smaller sizes round up.
 std::vector<int64_t> ResizeOperators::places(const Resizing& axis) {
   const std::string mode = rounding();
   to.spend(axis.out);
@@ -140,7 +142,7 @@ std::vector<int64_t> ResizeOperators::places(const Resizing& axis) {
   for (int64_t i = 0; i < axis.out; ++i) {
     const int64_t at = axis.step * i + axis.offset, d = axis.divisor;
     int64_t index = floor_of(at, d);
-    if (mode == "ceil") index = -floor_of(-at, d);
+    if (mode == "ceil" || (old() && axis.step > d)) index = -floor_of(-at, d);
     if (mode == "round_prefer_ceil") index = floor_of(2 * at + d, 2 * d);
     if (mode == "round_prefer_floor") index = -floor_of(d - 2 * at, 2 * d);
     all.push_back(std::clamp<int64_t>(index, 0, axis.in - 1));

@@ -11,14 +11,11 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t most_elements = 1 << 20;  // of constants that are computed
-
 struct SelectionOperators : OnnxOperators {
   void where();
   void arg_max();
 
   void where_values(const OnnxConstant& condition);
-  void where_constants();
   OnnxValue masked(OnnxValue a, OnnxConstant mask);
 };
 
@@ -101,25 +98,6 @@ void SelectionOperators::where_values(const OnnxConstant& condition) {
   give(std::move(a));
 }
 
-void SelectionOperators::where_constants() {
-  const OnnxConstant& condition = to.constant(node, 0);
-  const OnnxConstant& a = to.constant(node, 1);
-  const OnnxConstant& b = to.constant(node, 2);
-  require<FormatError>(a.is_float == b.is_float, "inputs 1 and 2 have different types");
-  OnnxConstant result{.is_float = a.is_float};
-  result.shape = common_shape(condition.shape, common_shape(a.shape, b.shape));
-  require<FormatError>(result.shape.elements() <= most_elements, "it has {} elements",
-                       result.shape.elements());
-  for (int64_t i = 0; i < result.shape.elements(); ++i) {
-    const bool chosen = condition.integers[place_in(condition.shape, result.shape, i)] != 0;
-    const OnnxConstant& from = chosen ? a : b;
-    const size_t at = place_in(from.shape, result.shape, i);
-    if (result.is_float) result.floats.push_back(from.floats[at]);
-    if (!result.is_float) result.integers.push_back(from.integers[at]);
-  }
-  to.add_constant(node.output(0), std::move(result));
-}
-
 void SelectionOperators::where() {
   const std::string& name = node.input(0);
   expect(to.is_constant(name) || to.is_unknown(name),
@@ -128,7 +106,6 @@ void SelectionOperators::where() {
   settle();
   const OnnxConstant& condition = to.constant(node, 0);
   require<FormatError>(!condition.is_float, "the condition must be booleans");
-  if (to.reads_constants(node)) return where_constants();
   where_values(condition);
 }
 

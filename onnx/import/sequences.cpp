@@ -131,24 +131,28 @@ void SequenceOperators::unsqueeze() {
   give_reshaped(a, std::move(shape), batch);
 }
 
-/// Reshapes the axes before the batch, and those behind it, by themselves.
+/// Reshapes the axes before the batch, and those after it, by themselves. The batch keeps its
+/// rows for each sample.
 void SequenceOperators::reshape() {
   const bool literal = node.integer("allowzero", 0) != 0;
   std::vector<int64_t> shape = to.integers(node, 1);
   const OnnxValue a = any(0);
+  const int64_t rows = a.shape[static_cast<size_t>(a.batch)];
   int batch = -1;
   for (int k = 0; k < std::ssize(shape); ++k) {
     int64_t& extent = shape[static_cast<size_t>(k)];
     const bool copied = extent == 0 && !literal;
     require<FormatError>(!copied || k < a.rank(),
                          "extent {} is 0, but the input has no such axis", k);
-    const bool marks = extent == onnx_batch || (copied && k == a.batch) ||
-                       (extent == to.declared_batch() && extent > 1 && k == a.batch);
+    const bool declared = to.declared_batch() > 0 && extent == to.declared_batch() * rows;
+    const bool marks = is_batch(extent) || (k == a.batch && (copied || declared));
+    require<FormatError>(
+        !marks || (batch < 0 && (!is_batch(extent) || batch_factor(extent) == rows)),
+        "reshaping {} to {} would mix samples", extents_text(a.shape), extents_text(shape));
     if (copied) extent = a.shape[static_cast<size_t>(k)];
     if (!marks) continue;
-    require<FormatError>(batch < 0, "reshaping to {} would mix samples", extents_text(shape));
     batch = k;
-    extent = 1;
+    extent = rows;
   }
   require<FormatError>(batch >= 0, "reshaping to {} would mix samples", extents_text(shape));
   for (const auto& [begin, end, from, to_end] :
@@ -292,6 +296,13 @@ bool contains(const std::string_view (&all)[n], std::string_view type) {
   return std::ranges::find(all, type) != std::end(all);
 }
 
+/// True if a layer norm is over axes after `batch`, which stay where they are if the batch
+/// moves to the front.
+bool normalizes_after(const OnnxNode& node, int batch, int rank) {
+  const auto axes = node.integers("axes").value_or(std::vector{node.integer("axis", -1)});
+  return std::ranges::all_of(axes, [&](int64_t axis) { return onnx_axis(axis, rank) > batch; });
+}
+
 /// True for a constant that broadcasts along the last axis only, or a matrix of a product.
 bool is_of_last_axis(const OnnxConstant& constant, std::string_view type) {
   if (type == "MatMul") return constant.shape.rank() == 2;
@@ -375,6 +386,7 @@ int OnnxOperators::batch_without_place() const {
     rank = value->rank();
   }
   if (last && batch + 1 == rank) return -1;
+  if (type == "LayerNormalization" && !normalizes_after(node, batch, rank)) return -1;
   return last || contains(without_place, type) ? batch : -1;
 }
 

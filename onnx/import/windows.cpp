@@ -97,16 +97,24 @@ Windows OnnxOperators::windows(const std::vector<int64_t>& shape,
                                const std::vector<int64_t>& kernel) {
   Windows found = windows_of(node, static_cast<int>(kernel.size()));
   const bool lower = node.text("auto_pad", "NOTSET") == "SAME_LOWER";
-  const bool ceil = node.integer("ceil_mode", 0) != 0 && found.padding != Padding::Same;
-  if (!lower && !ceil) return found;
+  const bool upper = found.padding == Padding::Same;
+  const bool ceil = node.integer("ceil_mode", 0) != 0;
+  if (!lower && !upper && !ceil) return found;
   bool padded = false;
   for (size_t k = 0; k < kernel.size(); ++k) {
     const int64_t in = shape[k + 2], stride = found.strides[k];
     const int64_t span = span_of(kernel[k], found.dilations[k]);
     for (const int64_t each : {stride, found.begin[k], found.end[k]}) bound(each);
     require<FormatError>(stride >= 1, "invalid stride {}", stride);
-    if (lower) {
-      const int64_t total = std::max<int64_t>(0, (in - 1) / stride * stride + span - in);
+    if (lower || upper) {
+      const int64_t missing = (in - 1) / stride * stride + span - in;
+      // Runtimes differ about the place of the windows.
+      require<FormatError>(missing >= -1,
+                           "auto_pad with a stride of {} and windows of {} leaves out elements "
+                           "on both sides of {}: use pads",
+                           stride, span, in);
+      if (upper) continue;
+      const int64_t total = std::max<int64_t>(0, missing);
       found.end[k] = total / 2;
       found.begin[k] = total - total / 2;
     } else {
@@ -187,7 +195,9 @@ void WindowOperators::average_pool() {
   const OnnxValue* found = to.find_value(node.input(0));
   if (found != nullptr && found->rank() == 5) return average_channels();
   const bool counted = node.integer("count_include_pad", 0) != 0;
-  const bool ceil = node.integer("ceil_mode", 0) != 0;
+  // The extents of SAME are rounded up anyway.
+  const bool ceil =
+      node.integer("ceil_mode", 0) != 0 && !node.text("auto_pad", "NOTSET").starts_with("SAME");
   const auto dilations = node.integers("dilations").value_or(std::vector<int64_t>{});
   expect(std::ranges::all_of(dilations, [](int64_t each) { return each == 1; }),
          "dilations other than 1 are not supported");

@@ -81,11 +81,18 @@ OnnxArray subtract(const Call& c) {
 OnnxArray multiply(const Call& c) {
   return arithmetic(c, [](auto a, auto b) { return a * b; });
 }
+/// Returns one of both operands for each pair, in their own type.
+template <class Choose>
+OnnxArray chosen(const Call& c, const Choose& choose) {
+  return std::visit([&]<class T>(const std::vector<T>&) { return combined<T>(c, choose); },
+                    c.in(0).data);
+}
+
 OnnxArray larger(const Call& c) {
-  return arithmetic(c, [](auto a, auto b) { return std::max(a, b); });
+  return chosen(c, [](auto a, auto b) { return std::max(a, b); });
 }
 OnnxArray smaller(const Call& c) {
-  return arithmetic(c, [](auto a, auto b) { return std::min(a, b); });
+  return chosen(c, [](auto a, auto b) { return std::min(a, b); });
 }
 
 /// The quotient of integers, towards 0.

@@ -7,6 +7,7 @@
 #include "qtape/data/files.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
+#include "qtape/programs/output_files.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/onnx_models.h"
 
@@ -86,6 +87,22 @@ TEST_CASE("onnx: data in another file are read from the folder of the model") {
     graph.clear_initializer();
     add_node(graph, "MatMul", {"x", "w"});
   })) == wanted);
+}
+
+TEST_CASE("onnx: an import tells the data files that it read, which no output may replace") {
+  const Files files;
+  write_file(files.model, model_with({}));
+  std::vector<std::string> read;
+  (void)import_onnx(files.model, nullptr, {.data_files = &read});
+  const std::string data = files.folder.file("w.data");
+  CHECK(read == std::vector<std::string>{data});
+  for (const char* option : {"--output", "--json"}) {
+    examples::OutputFiles outputs;
+    outputs.expect_unread(option, data);
+    const std::string text =
+        test::error_text<ArgumentError>([&] { outputs.found_to_read(read); });
+    CHECK(text == fmt::format("{}: {} is the file to read", option, data));
+  }
 }
 
 TEST_CASE("onnx: data files outside of the folder, links and wrong ranges are refused") {

@@ -146,6 +146,17 @@ TEST_CASE("onnx interpreter: views, joins and reductions") {
         Floats{0.75f, 2.5f});
 }
 
+TEST_CASE("onnx interpreter: Max and Min compare numbers with their signs") {
+  const auto both = [](const auto& a, const auto& b) {
+    const OnnxArray left{{2}, a}, right{{2}, b};
+    return std::pair(computed("Max", {left, right}).data, computed("Min", {left, right}).data);
+  };
+  CHECK(both(Numbers{-1, 5}, Numbers{3, -7}) == both(Numbers{3, 5}, Numbers{-1, -7}));
+  CHECK(both(Numbers{-1, 5}, Numbers{3, -7}).first == decltype(OnnxArray::data)(Numbers{3, 5}));
+  CHECK(both(Sums{-1, 5}, Sums{3, -7}).second == decltype(OnnxArray::data)(Sums{-1, -7}));
+  CHECK(both(Codes{-1, 5}, Codes{3, -7}).first == decltype(OnnxArray::data)(Codes{3, 5}));
+}
+
 TEST_CASE("onnx interpreter: what does not go together is refused with its reason") {
   const OnnxArray x{{2, 3}, Floats{1, 2, 3, 4, 5, 6}};
   const auto reason = [](auto... arguments) {

@@ -373,6 +373,24 @@ TEST_CASE("onnx norms: nodes that are only similar stay what they are") {
   Builder other(13, {1, 3, 5});
   const std::string x = other.apply("Sub", {"x", other.reduced("ReduceMean", "x", {1})});
   CHECK(ops_of(other.bytes(rooted(other, x, {-1}, 0))) == "Mean Sub RmsNorm Reshape ");
+  // Axes of no norm.
+  Builder rows(13, {1, 3, 5, 2});
+  CHECK(ops_of(rows.bytes(rooted(rows, "x", {2}, 0))) == "Pow Mean Affine Sqrt Div Reshape ");
+  // Factors and biases of other axes.
+  const auto grouped = [&](const std::vector<int64_t>& factors,
+                           const std::vector<int64_t>& biases) {
+    Builder b(13, {1, 4, 3, 3});
+    const std::string groups = b.apply("Reshape", {"x", b.integers({0, 2, -1})});
+    const std::string normed = b.apply("InstanceNormalization",
+                                       {groups, b.floats({2}, {1, 1}), b.floats({2}, {0, 0})});
+    std::string scaled = b.apply("Reshape", {normed, b.integers({1, 4, 3, 3})});
+    scaled = b.apply("Mul", {scaled, b.floats(factors, ramp(factors[0], 0.5f))});
+    scaled = b.apply("Add", {scaled, b.floats(biases, ramp(biases[0], -1))});
+    return ops_of(b.bytes(scaled));
+  };
+  CHECK(grouped({4, 1, 1}, {4, 1, 1}) == "GroupNorm Reshape ");
+  CHECK(grouped({4, 1, 1}, {3, 1}) == "GroupNorm Add Reshape ");
+  CHECK(grouped({3, 1}, {4, 1, 1}) == "GroupNorm Mul Add Reshape ");
 }
 
 TEST_CASE("onnx norms: what does not fit is refused") {

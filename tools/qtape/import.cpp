@@ -88,7 +88,10 @@ void import_model(const ImportCommand& command) {
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   ImportReport report;
-  SavedModel imported = import_onnx(command.model, &report.left_out, {.outputs = command.ends});
+  std::vector<std::string> data_files;
+  SavedModel imported = import_onnx(command.model, &report.left_out,
+                                    {.outputs = command.ends, .data_files = &data_files});
+  files.found_to_read(data_files);
   const Model model = naming<GraphError>(command.model, [&] {
     return prepared(Model(std::move(imported)), command.float_parts, report);
   });
