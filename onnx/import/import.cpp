@@ -133,6 +133,12 @@ void add_norm(OnnxImporter& importer, const onnx::GraphProto& graph,
   for (const int i : rest) importer.add_node(i, OnnxNode(graph.node(i)));
 }
 
+std::set<std::string> tensor_names(const onnx::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const auto& tensor : graph.initializer()) names.insert(tensor.name());
+  return names;
+}
+
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
                         std::vector<std::string>* notes, const OnnxImportOptions& options) {
   const std::map<int, std::string> calls = inline_functions(model);
@@ -147,8 +153,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   const std::vector<int> others = add_constants(importer, graph, live, calls);
   const bool one_axis = has_conv_over_one_axis(graph, live, importer);
   const std::set<std::string> by_steps = read_by_steps(graph, live);
-  std::set<std::string> tensors;
-  for (const auto& tensor : graph.initializer()) tensors.insert(tensor.name());
+  const std::set<std::string> tensors = tensor_names(graph);
   for (const auto& input : graph.input()) {
     const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
     if (read) importer.add_input(input, one_axis, by_steps);

@@ -48,8 +48,7 @@ void OnnxImporter::spend_steps(int64_t steps, int64_t each) {
   constexpr int64_t most = 1 << 15;
   require<FormatError>(
       steps <= (most - unrolled_) / each,
-      "its {} steps of {} nodes make {}{}, at most {} are supported: export "
-      "shorter sequences",
+      "its {} steps of {} nodes make {}{}, at most {} are supported: export shorter sequences",
       steps, each, onnx_product(steps, each),
       unrolled_ > 0 ? fmt::format(" besides {} of other steps", unrolled_) : "", most);
   unrolled_ += steps * each;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/operators.h"
@@ -42,6 +43,17 @@ std::vector<int64_t> stored_extents(const std::vector<int64_t>& shape, int batch
     if (k != batch) extents.push_back(shape[static_cast<size_t>(k)]);
   }
   return extents;
+}
+
+/// Replaces an open extent, -1. Returns false unless the product is then `elements`.
+bool fill(std::span<int64_t> extents, int64_t elements) {
+  int64_t known = 1;
+  for (const int64_t each : extents) known = onnx_product(known, each == -1 ? 1 : each);
+  const auto open = std::ranges::find(extents, -1);
+  if (open == extents.end()) return known == elements;
+  if (known == 0 || elements % known != 0) return false;
+  *open = elements / known;
+  return std::ranges::find(extents, -1) == extents.end();
 }
 
 int64_t product_of(const std::vector<int64_t>& shape, int begin, int end) {
@@ -158,18 +170,9 @@ void SequenceOperators::reshape() {
   for (const auto& [begin, end, from, to_end] :
        {std::array{0, batch, 0, a.batch},
         std::array{batch + 1, static_cast<int>(shape.size()), a.batch + 1, a.rank()}}) {
-    const int64_t elements = product_of(a.shape, from, to_end);
     const auto first = shape.begin() + begin, last = shape.begin() + end;
-    int64_t known = 1;
-    for (auto each = first; each != last; ++each) {
-      known = onnx_product(known, *each == -1 ? 1 : *each);
-    }
-    const auto open = std::find(first, last, -1);
-    if (open != last && known > 0 && elements % known == 0) {
-      *open = elements / known;
-      known = elements;
-    }
-    require<FormatError>(known == elements && std::find(first, last, -1) == last,
+    const int64_t elements = product_of(a.shape, from, to_end);
+    require<FormatError>(fill(std::span(first, last), elements),
                          "reshaping {} to {} would mix samples", extents_text(a.shape),
                          extents_text(shape));
   }
