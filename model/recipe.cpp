@@ -239,8 +239,8 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
     }
   }
   const int mean_bits = recipe.mean_bits.value_or(usual_mean_bits(recipe.activation_bits));
-  return complete_quantizers(result,
-                             activation_quantizer(recipe.activation_bits, scales, false),
+  const int other_bits = recipe.other_bits.value_or(recipe.activation_bits);
+  return complete_quantizers(result, activation_quantizer(other_bits, scales, false),
                              activation_quantizer(mean_bits, scales, false));
 }
 

@@ -76,6 +76,9 @@ struct QuantizationRecipe {
   /// Bits of activations that are averaged, and of means that layers read: samples differ
   /// little in them. If empty, as for other activations, but 8 instead of 3 or fewer.
   std::optional<int> mean_bits = std::nullopt;
+  /// Bits of all other activations, which no layer reads: operands of sums and products, and
+  /// values of functions such as the gates of recurrent layers. If empty, `activation_bits`.
+  std::optional<int> other_bits = std::nullopt;
   /// The first entry that matches a layer's weight overrides the bits above.
   std::vector<LayerBits> layers = {};
   /// Leaves parts without an integer form, as listed by `float_parts`, in float instead of
@@ -101,6 +104,11 @@ struct QuantizationRecipe {
                 "activations have at most 3",
                 bits)
             .called("bits around means"),
+        setting("other_bits", &R::other_bits,
+                "bits of activations that no layer reads, such as gates and operands of sums; "
+                "by default those of activations",
+                bits)
+            .called("bits of other activations"),
         setting(
             "scales", &R::scales,
             "source of the scales of new quantizers; by default LSQ up to 3 bits, otherwise "

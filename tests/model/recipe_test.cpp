@@ -232,6 +232,29 @@ TEST_CASE("recipes: a model with quantizers gets new ones, and its scales do not
   CHECK(four.parameters().sha256() == direct.parameters().sha256());
 }
 
+TEST_CASE("recipes: activations that no layer reads have bits of their own") {
+  Network net;
+  const Value x = net.input("x", {4, 3});
+  const std::vector<Value> states = gru(x, 5);
+  const Model model(linear(states.back(), 2));
+  const Graph graph =
+      quantized(model.graph(), {.weight_bits = 4, .activation_bits = 4, .other_bits = 8});
+  std::vector<bool> read(static_cast<size_t>(graph.size()), false);
+  for (const Node& node : graph.nodes()) {
+    if (std::holds_alternative<MatMul>(node.op)) read[at(node.operands[0])] = true;
+  }
+  int64_t others = 0;
+  for (const NodeId id : quantizers(graph)) {
+    CAPTURE(graph.name(id));
+    const CodeLimits limits = grid_of(graph, id).limits;
+    const bool weight = std::holds_alternative<Parameter>(graph[graph[id].operands[0]].op);
+    const int64_t codes = weight ? 15 : (read[at(id)] ? 16 : 256);
+    CHECK(limits.q_max - limits.q_min + 1 == codes);
+    others += codes == 256 ? 1 : 0;
+  }
+  CHECK(others > 10);
+}
+
 TEST_CASE("recipes: a loss for a model without one") {
   Network net;
   const Value y = node(Softmax{}, {linear(net.input("x", {784}), 10)});

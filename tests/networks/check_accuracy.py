@@ -26,8 +26,9 @@ FLOAT, EIGHT, FOUR = 0.05, 0.5, 1.5
 EIGHTS = [("calibrate",), ("calibrate", "--observer", "Mse"),
           ("train", "--epochs", "2", "--lr", "0.0002", "--weight-bits", "8", "--activation-bits", "8")]
 LEARNED = ("train", "--weight-bits", "4", "--activation-bits", "4", "--scales", "LSQ")
-FOURS = [(*LEARNED, "--epochs", "6", "--lr", "0.002"), (*LEARNED, "--epochs", "12", "--lr", "0.003", "--scales-lr", "3"),
-         (*LEARNED, "--epochs", "12", "--lr", "0.003", "--scales-lr", "3", "--ends-bits", "8", "--mean-bits", "8")]
+LONG = (*LEARNED, "--epochs", "12", "--lr", "0.003", "--scales-lr", "3")
+FOURS = [(*LEARNED, "--epochs", "6", "--lr", "0.002"), LONG, (*LONG, "--other-bits", "8"),
+         (*LONG, "--other-bits", "8", "--ends-bits", "8", "--mean-bits", "8")]
 
 
 class Failure(Exception):

@@ -101,9 +101,9 @@ def unet():
 NETWORKS = [
     ("mobilenet_v3", mobilenet_v3, "digits", 8), ("efficientnet", efficientnet, "digits", 8),
     ("shufflenet_v1", shufflenet_v1, "digits", 8), ("shufflenet_v2", shufflenet_v2, "digits", 8),
-    ("densenet", densenet, "digits", 8), ("squeezenet", squeezenet, "digits", 10), ("unet", unet, "segmentation", 6),
-    ("detector", Detector, "detection", 8), ("tcn", tcn, "events", 8), ("gru", gru, "digits", 10),
-    ("siamese", siamese, "pairs", 10), ("two_heads", two_heads, "turned_digits", 8),
+    ("densenet", densenet, "digits", 8), ("squeezenet", squeezenet, "digits", 30), ("unet", unet, "segmentation", 6),
+    ("detector", Detector, "detection", 8), ("tcn", tcn, "events", 24), ("gru", gru, "digits", 30),
+    ("siamese", siamese, "pairs", 25), ("two_heads", two_heads, "turned_digits", 8),
 ]
 
 
