@@ -213,8 +213,14 @@ std::set<NodeId> averaged_nodes(const Graph& graph) {
   return found;
 }
 
+/// Returns the operand of `op` that is a bias on the grid of accumulators; -1 if there is none.
+int bias_operand(const Op& op) {
+  if (std::holds_alternative<FakeQuantizeBias>(op)) return 0;
+  return adds_bias(op) ? 1 : -1;
+}
+
 /// Returns a copy of `graph` with `quantizer` after each of `nodes`, or `averaged` if a mean
-/// reads the node.
+/// reads the node. Where a constant is a bias, it stays as it is.
 Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op& quantizer,
                      const Op& averaged) {
   const std::set<NodeId> before_means = averaged_nodes(graph);
@@ -222,9 +228,17 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
   const auto taken = [&](const std::string& label) {
     return graph.find(label + ".quantized") || result.find(label + ".quantized");
   };
-  rewrite(graph, result, [&](NodeId id, std::span<const NodeId> operands) {
-    const NodeId copy = result.add(graph[id].op, operands, graph[id].label);
+  const std::vector<bool> constant = constant_nodes(graph);
+  std::map<NodeId, NodeId> plain;  // copies of quantized constants
+  rewrite(graph, result, [&](NodeId id, std::vector<NodeId> operands) {
+    const Node& node = graph[id];
+    if (const int bias = bias_operand(node.op); bias >= 0) {
+      const auto found = plain.find(node.operands[static_cast<size_t>(bias)]);
+      if (found != plain.end()) operands[static_cast<size_t>(bias)] = found->second;
+    }
+    const NodeId copy = result.add(node.op, operands, node.label);
     if (!nodes.contains(id)) return copy;
+    if (constant[at(id)]) plain.emplace(id, copy);
     return add_quantizer(result, copy, before_means.contains(id) ? averaged : quantizer,
                          unused_label(label_near(graph, id), taken, ""));
   });

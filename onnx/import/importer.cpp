@@ -46,11 +46,11 @@ void OnnxImporter::expect_room(int64_t elements) const {
 
 void OnnxImporter::spend_steps(int64_t steps, int64_t each) {
   constexpr int64_t most = 1 << 15;
-  require<FormatError>(
-      steps <= (most - unrolled_) / each,
-      "its {} steps of {} nodes make {}{}, at most {} are supported: export shorter sequences",
-      steps, each, onnx_product(steps, each),
-      unrolled_ > 0 ? fmt::format(" besides {} of other steps", unrolled_) : "", most);
+  const std::string besides = unrolled_ > 0 ? fmt::format(" besides {}", unrolled_) : "";
+  require<FormatError>(steps <= (most - unrolled_) / each,
+                       "its {} steps of {} nodes make {}{}, at most {} are supported: export "
+                       "shorter sequences",
+                       steps, each, onnx_product(steps, each), besides, most);
   unrolled_ += steps * each;
 }
 
@@ -83,8 +83,8 @@ void OnnxImporter::refuse_tensor(const std::string& name, const std::string& rea
 }
 
 const OnnxConstant* OnnxImporter::find_constant(const std::string& name) const {
-  const auto found = constants_.find(name);
-  return found == constants_.end() ? nullptr : &found->second;
+  const auto at = constants_.find(name);
+  return at == constants_.end() ? nullptr : &at->second;
 }
 
 const OnnxValue* OnnxImporter::find_value(const std::string& name) const {

@@ -3,8 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace qtape {
+namespace {
+
+auto conversions() {
+  return std::array{product_conversions(), window_conversions(),    element_conversions(),
+                    einsum_conversions(),  pointwise_conversions(), recurrent_conversions(),
+                    norm_conversions(),    selection_conversions(), structure_conversions(),
+                    move_conversions(),    resize_conversions(),    constant_conversions()};
+}
+
+}  // namespace
+
+std::vector<std::string_view> onnx_operators() {
+  std::vector<std::string_view> types;
+  for (const auto family : conversions()) {
+    for (const OnnxOperator& each : family) types.push_back(each.type);
+  }
+  return types;
+}
 
 void OnnxOperators::run() const {
   // Attributes without effect on values.
@@ -28,11 +47,7 @@ void OnnxOperators::run() const {
 }
 
 void OnnxOperators::convert_by_family() const {
-  for (const auto family :
-       {product_conversions(), window_conversions(), element_conversions(),
-        einsum_conversions(), pointwise_conversions(), recurrent_conversions(),
-        norm_conversions(), selection_conversions(), structure_conversions(),
-        move_conversions(), resize_conversions(), constant_conversions()}) {
+  for (const auto family : conversions()) {
     const auto found = std::ranges::find(family, node.type(), &OnnxOperator::type);
     if (found != family.end()) return found->convert(*this);
   }

@@ -103,6 +103,9 @@ void convert(const OnnxOperators& node) {
   [&]<class Family>(void (Family::*)()) { (Family{node}.*method)(); }(method);
 }
 
+/// Returns the operators that are converted if they read values.
+std::vector<std::string_view> onnx_operators();
+
 // The operators of each file; folds are of constants.
 std::span<const OnnxOperator> number_folds();
 std::span<const OnnxOperator> structure_folds();

@@ -164,7 +164,7 @@ check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''
 "$tool" calibrate images.json --input "$onnx/images-x.npy" --save images8.json >/dev/null
 check "channels first: C" "$tool" export c images8.json -o first --name images --layout nchw --check >first.txt
 check "channels first: another layout" exits 2 '--layout: ' "$tool" export c images8.json -o first --layout nwhc
-check "channels first: a program" "$tool" convert images8.json -o images.int.json --layout nchw --requantization OnnxQdq
+check "channels first: a program" "$tool" convert images8.json -o images.int.json --layout nchw --requantization OnnxQdq >converted.txt
 "$tool" inspect images.int.json >inspected.txt
 check "channels first: its input" grep -qF "%0 'x' f32[1, 2, 6, 4] = Input" inspected.txt
 "$tool" import "$onnx/windows.onnx" -o windows.json >/dev/null

@@ -1,0 +1,25 @@
+// Quantizers that are added to a float graph.
+#include "qtape/model/passes/insert_quantizers.h"
+
+#include <doctest/doctest.h>
+
+using namespace qtape;
+
+TEST_CASE(
+    "quantizers: a constant that is a bias and a factor is quantized as the factor only") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 4}}, {}, "x");
+  const NodeId w = graph.add(Parameter{.shape = {4, 4}}, {}, "w");
+  const NodeId b = graph.add(Parameter{.shape = {4}}, {}, "b");
+  const NodeId product = graph.add(MatMul{.transpose_b = true}, {x, w});
+  const NodeId sum = graph.add(AddBias{}, {product, b}, "sum");
+  const NodeId scaled = graph.add(Mul{}, {graph.add(Relu{}, {sum}, "relu"), b}, "scaled");
+  graph.set_outputs({scaled}, {});
+  const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
+  const NodeId bias = quantized[quantized.at("sum")].operands[1];
+  REQUIRE(std::holds_alternative<FakeQuantizeBias>(quantized[bias].op));
+  CHECK(quantized[bias].operands[0] == quantized.at("b"));
+  const NodeId factor = quantized[quantized.at("scaled")].operands[1];
+  CHECK(std::holds_alternative<FakeQuantize>(quantized[factor].op));
+  CHECK(quantized[factor].operands[0] == quantized.at("b"));
+}
