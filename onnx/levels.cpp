@@ -49,9 +49,7 @@ YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
 class OnnxRunner : public LevelRunner {
  public:
   OnnxRunner(const LevelContext& c, const OnnxExportOptions& options)
-      : subject_(c.subject),
-        all_(yielding_all(c.subject, options.form)),
-        bytes_(to_onnx(all_.program, options)) {}
+      : all_(yielding_all(c.subject, options.form)), bytes_(to_onnx(all_.program, options)) {}
 
   void run(std::span<const Tensor> inputs, int64_t) override {
     values_ = compute(inputs);
@@ -78,7 +76,6 @@ class OnnxRunner : public LevelRunner {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  const LevelSubject& subject_;
   YieldingAll all_;
   std::string bytes_;
   std::vector<Tensor> values_;
