@@ -1,10 +1,14 @@
 // JSON of attributes, derived from their field lists. Included only by .cpp files.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 #include "qtape/core/error.h"
@@ -69,6 +73,34 @@ Json write_vector(const std::vector<T>& value) {
   return array;
 }
 
+/// A member of a described value that is written, without its type.
+struct WrittenMember {
+  std::string_view key;
+  const void* value;
+  Json (*write)(const void* value);
+  bool omitted;  ///< an optional number with its default
+};
+Json write_members(std::span<const WrittenMember> members);
+
+/// A member of a described value that is read, without its type.
+struct ReadMember {
+  std::string_view key;
+  void* value;
+  void (*read)(const JsonPlace& place, void* value);
+};
+/// `owner` is the name of the described value in messages.
+void read_members(const JsonPlace& place, std::span<const ReadMember> members,
+                  std::string_view owner);
+
+template <class T>
+Json write_erased(const void* value) {
+  return write_json(*static_cast<const T*>(value));
+}
+template <class T>
+void read_erased(const JsonPlace& place, void* value) {
+  read_json(place, *static_cast<T*>(value));
+}
+
 /// True for an optional number with its default.
 template <Described T, class Owner, class Value>
 bool is_omitted(const Field<Owner, Value>& each, const T& value) {
@@ -80,38 +112,30 @@ bool is_omitted(const Field<Owner, Value>& each, const T& value) {
 
 template <Described T>
 Json write_fields(const T& value) {
-  Json::Object object;
-  for_each_field<T>([&](const auto& each) {
-    if (is_omitted(each, value)) return;
-    object.push_back({std::string(each.key), write_json(value.*each.member)});
-  });
-  return object;
-}
-
-template <Described T>
-[[noreturn]] void fail_unknown_attribute(const JsonPlace& place) {
-  if constexpr (std::tuple_size_v<decltype(T::fields())> == 0) {
-    place.fail("unknown attribute; {} has none", T::name);
-  } else {
-    std::string keys;
-    for_each_field<T>(
-        [&](const auto& each) { keys += (keys.empty() ? "" : ", ") + std::string(each.key); });
-    place.fail("unknown attribute; expected one of {}", keys);
-  }
+  return std::apply(
+      [&]<class... Owners, class... Values>(const Field<Owners, Values>&... each) {
+        return write_members(std::array<WrittenMember, sizeof...(each)>{
+            WrittenMember{each.key, &(value.*each.member), &write_erased<Values>,
+                          is_omitted(each, value)}...});
+      },
+      T::fields());
 }
 
 template <Described T>
 void read_fields(const JsonPlace& place, T& value) {
-  place.expect(place.json.is_object(), "an object");
-  for (const auto& [key, json] : place.json.items()) {
-    bool known = false;
-    for_each_field<T>([&, &name = key, &child = json](const auto& each) {
-      if (each.key != name) return;
-      known = true;
-      read_json(place.child(name, child), value.*each.member);
-    });
-    if (!known) fail_unknown_attribute<T>(place.child(key, json));
+  // Options have no name, and a record may have a member that is called so.
+  std::string_view owner;
+  if constexpr (requires { requires !std::is_member_pointer_v<decltype(&T::name)>; }) {
+    owner = T::name;
   }
+  std::apply(
+      [&]<class... Owners, class... Values>(const Field<Owners, Values>&... each) {
+        read_members(place,
+                     std::array<ReadMember, sizeof...(each)>{
+                         ReadMember{each.key, &(value.*each.member), &read_erased<Values>}...},
+                     owner);
+      },
+      T::fields());
 }
 
 template <class T>
@@ -129,28 +153,27 @@ Json write_variant(const T& value) {
       value);
 }
 
+/// An alternative of a variant: its name, and how it is read; without a place, with defaults.
+struct JsonAlternative {
+  std::string_view name;
+  void (*read)(const JsonPlace* place, void* variant);
+};
 /// Externally tagged: `"PerBatch"` or `{"EMA": {"decay": 0.99}}`.
+void read_alternative(const JsonPlace& place, std::span<const JsonAlternative> alternatives,
+                      void* variant);
+
 template <class T>
 void read_variant(const JsonPlace& place, T& value) {
-  const bool tagged = place.json.is_object() && place.json.size() == 1;
-  place.expect(place.json.is_string() || tagged, "a name or an object with one name");
-  const std::string& name = tagged ? place.json.items().front().key : place.json.text();
-  bool known = false;
-  for_each_alternative<T>([&]<class Alternative>() {
-    if (name != Alternative::name) return;
-    known = true;
-    Alternative alternative;
-    if (tagged) {
-      read_fields(place.child(name, place.json.items().front().value), alternative);
-    }
-    value = std::move(alternative);
-  });
-  if (known) return;
-  std::string names;
-  for_each_alternative<T>([&]<class Alternative>() {
-    names += (names.empty() ? "" : ", ") + std::string(Alternative::name);
-  });
-  place.fail("unknown value \"{}\"; expected one of {}", printable(name), names);
+  static constexpr auto alternatives = []<class... Ts>(const std::variant<Ts...>*) {
+    return std::array{JsonAlternative{Ts::name, [](const JsonPlace* from, void* variant) {
+                                        auto& read =
+                                            static_cast<T*>(variant)->template emplace<Ts>();
+                                        if (from != nullptr) read_fields(*from, read);
+                                      }}...};
+  }(static_cast<const T*>(nullptr));
+  T read;
+  read_alternative(place, alternatives, &read);
+  value = std::move(read);
 }
 
 template <class T>

@@ -8,34 +8,32 @@ namespace qtape::kernels {
 namespace {
 
 template <class V>
-QuantizeCodesLoop loop_of() {
-  return simd::best<const float*, float*, std::byte*, uint64_t*, int64_t,
+QuantizeCodesLoop::Run loop_of() {
+  return simd::best<const float*, float*, std::byte*, int64_t, uint64_t*, int64_t,
                     const QuantizeChunk<float>*, uint32_t*>(
-      [](const float* x, float* y, std::byte* codes, uint64_t* mask, int64_t n,
-         const QuantizeChunk<float>* chunk, uint32_t* nan) {
+      [](const float* x, float* y, std::byte* codes, int64_t code_bytes, uint64_t* mask,
+         int64_t n, const QuantizeChunk<float>* chunk, uint32_t* nan) {
         const QuantizeChunk<float> r = *chunk;
-        quantize<V>(x, y, mask, n, r, reinterpret_cast<typename V::Code*>(codes), nan);
+        quantize<V>(x, y, mask, n, r, CodeStore{codes, code_bytes}, nan);
       });
 }
 
-/// Signed and unsigned codes of one width have the same bits, so they share a loop. Loops that
-/// write values accept a null mask.
-template <class Code>
-QuantizeCodesLoop chosen(const QuantizeVersion& v, bool values) {
+/// Loops that write values accept a null mask.
+QuantizeCodesLoop::Run chosen(const QuantizeVersion& v, bool values) {
   const bool exact = v.division == Division::Exact;
   const bool masked = values || v.masked;
   if (v.plain && v.rounding == Rounding::HalfEven) {
     return choose(
         []<bool divide, bool columns, bool wanted, bool masks>() {
           return loop_of<
-              Version<float, true, divide, masks || wanted, columns, true, Code, wanted>>();
+              Version<float, true, divide, masks || wanted, columns, true, true, wanted>>();
         },
         exact, v.columns, values, masked);
   }
   return choose(
       []<bool half_even, bool divide, bool columns, bool wanted, bool masks>() {
         return loop_of<
-            Version<float, half_even, divide, masks || wanted, columns, false, Code, wanted>>();
+            Version<float, half_even, divide, masks || wanted, columns, false, true, wanted>>();
       },
       v.rounding == Rounding::HalfEven, exact, v.columns, values, masked);
 }
@@ -66,8 +64,7 @@ RequantizeValuesLoop requantize_values_loop(const QuantizeVersion& v) {
 
 QuantizeCodesLoop quantize_codes_loop(const QuantizeVersion& version, DType dtype,
                                       bool values) {
-  return size_of(dtype) == 1 ? chosen<uint8_t>(version, values)
-                             : chosen<uint16_t>(version, values);
+  return {chosen(version, values), size_of(dtype)};
 }
 
 DecodeLoop decode_loop(DType dtype) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -31,10 +32,10 @@ struct ElementGrid {
   T code_offset;                  // only in loops that write codes
 };
 
-/// Compile-time version of a loop. `plain`: writes values, zero point after rounding. `Code`:
-/// type of the codes that are also written, void for none. `values`: values are written.
+/// Compile-time version of a loop. `plain`: writes values, zero point after rounding. `coded`:
+/// codes are also written. `values`: values are written.
 template <class S, bool HalfEven, bool Exact, bool Masked, bool Columns, bool Plain,
-          class CodeType = void, bool Values = true>
+          bool Coded = false, bool Values = true>
 struct Version {
   using Element = S;
   using T = typename Storage<S>::Compute;
@@ -43,8 +44,7 @@ struct Version {
   static constexpr bool masked = Masked;
   static constexpr bool columns = Columns;
   static constexpr bool plain = Plain;
-  using Code = CodeType;
-  static constexpr bool coded = !std::is_void_v<CodeType>;
+  static constexpr bool coded = Coded;
   static constexpr bool values = Values;
 };
 
@@ -277,12 +277,30 @@ inline Cursor<typename V::T> cursor_of(const QuantizeChunk<typename V::T>& r) {
           element_grid<V>(r, V::columns ? 0 : r.channel)};
 }
 
-/// Quantizes n elements. `codes` and `nan` are written only by versions that write codes. These
+/// Stores codes in 8 or 16 bits. Signed and unsigned codes of one width have the same bits.
+struct CodeStore {
+  std::byte* codes = nullptr;
+  int64_t bytes = 1;  ///< of a code: 1 or 2
+
+  void store(int64_t i, const int32_t* integers, int count) const {
+    bytes == 1 ? narrow<uint8_t>(i, integers, count) : narrow<uint16_t>(i, integers, count);
+  }
+
+ private:
+  template <class Code>
+  void narrow(int64_t i, const int32_t* integers, int count) const {
+    Code* to = reinterpret_cast<Code*>(codes) + i;
+    QTAPE_INDEPENDENT
+    for (int k = 0; k < count; ++k) to[k] = static_cast<Code>(integers[k]);
+  }
+};
+
+/// Quantizes n elements. Codes and `nan` are written only by versions that write codes. These
 /// guess if the output does not overwrite x, and divide where a guess is doubtful.
 template <class V>
 inline void quantize(const typename V::Element* x, typename V::Element* y, uint64_t* mask,
                      int64_t n, const QuantizeChunk<typename V::T>& r,
-                     [[maybe_unused]] typename V::Code* codes = nullptr,
+                     [[maybe_unused]] const CodeStore& codes = {},
                      [[maybe_unused]] uint32_t* nan = nullptr) {
   constexpr bool may_guess = V::coded && V::exact && V::half_even && V::plain;
   using Guess = std::conditional_t<may_guess, Guessing<V>, V>;
@@ -315,10 +333,7 @@ inline void quantize(const typename V::Element* x, typename V::Element* y, uint6
       quantize_any_block<V>(x, to, bits, i, count, r, flags, cursor);
     }
     if constexpr (V::coded) {
-      QTAPE_INDEPENDENT
-      for (int k = 0; k < count; ++k) {
-        codes[i + k] = static_cast<typename V::Code>(integers[k]);
-      }
+      codes.store(i, integers, count);
       if (RowFlags::any(flags.nan)) *nan = 1;
     }
     if constexpr (V::masked) {

@@ -156,8 +156,8 @@ class GridQuantizer {
   uint64_t* mask_;
   std::byte* codes_;
   int64_t code_bytes_;
-  QuantizeCodesLoop with_values_ = nullptr;
-  QuantizeCodesLoop codes_alone_ = nullptr;
+  QuantizeCodesLoop with_values_;
+  QuantizeCodesLoop codes_alone_;
   NodeStatus* status_;
   int threads_;
 };
