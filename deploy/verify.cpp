@@ -130,7 +130,8 @@ void Verifier::note(Level other, size_t i, int64_t k, int64_t reference, int64_t
 /// Returns the number of elements of `rows` samples, or of the whole value if samples are not
 /// consecutive.
 int64_t Verifier::compared(const TensorType& type, int64_t rows) const {
-  const bool by_sample = type.shape.rank() > 0 && type.shape[0] == batch_;
+  // Rows of a sample may be joined with the batch.
+  const bool by_sample = type.shape.rank() > 0 && type.shape[0] % batch_ == 0;
   return by_sample ? type.elements() / batch_ * rows : type.elements();
 }
 

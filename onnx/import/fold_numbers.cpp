@@ -142,6 +142,9 @@ void NumberFolds::unary() {
     if (op == "Floor") return std::floor(x);
     if (op == "Ceil") return std::ceil(x);
     if (op == "Round") return std::nearbyint(x);
+    if (op == "Relu") return x > 0 ? x : 0;
+    if (op == "Sigmoid") return 1 / (1 + std::exp(-x));
+    if (op == "Tanh") return std::tanh(x);
     return static_cast<float>(op == "Exp" ? math::exp(static_cast<double>(x))
                                           : math::log(static_cast<double>(x)));
   });
@@ -324,6 +327,9 @@ constexpr OnnxOperator number_rows[] = {{"Add", convert<&NumberFolds::binary>},
                                         {"Round", convert<&NumberFolds::unary>},
                                         {"Exp", convert<&NumberFolds::unary>},
                                         {"Log", convert<&NumberFolds::unary>},
+                                        {"Relu", convert<&NumberFolds::unary>},
+                                        {"Sigmoid", convert<&NumberFolds::unary>},
+                                        {"Tanh", convert<&NumberFolds::unary>},
                                         {"Not", convert<&NumberFolds::invert>},
                                         {"Clip", convert<&NumberFolds::clip>},
                                         {"Where", convert<&NumberFolds::where>},

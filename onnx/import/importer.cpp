@@ -166,42 +166,6 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   values_[input.name()] = std::move(value);
 }
 
-const onnx::GraphProto* OnnxImporter::selected_branch(const OnnxNode& node) const {
-  const OnnxConstant* condition = find_constant(node.input(0));
-  if (node.type() != "If" || condition == nullptr || condition->is_float ||
-      condition->integers.size() != 1) {
-    return nullptr;
-  }
-  const onnx::GraphProto* branch =
-      node.graph(condition->integers[0] != 0 ? "then_branch" : "else_branch");
-  const bool fits = branch != nullptr && branch->output_size() == node.outputs();
-  return fits ? branch : nullptr;
-}
-
-void OnnxImporter::add_branch(int64_t index, const OnnxNode& node,
-                              const onnx::GraphProto& branch) {
-  for (const auto& tensor : branch.initializer()) add_tensor(tensor);
-  for (const auto& inner : branch.node()) {
-    if (inner.output_size() == 0) continue;
-    // Branches may use the same names.
-    for (const std::string& name : inner.output()) {
-      values_.erase(name);
-      constants_.erase(name);
-    }
-    add_node(index, OnnxNode(inner));
-  }
-  for (int k = 0; k < node.outputs(); ++k) {
-    const std::string& from = branch.output(k).name();
-    if (const OnnxConstant* constant = find_constant(from)) {
-      add_constant(node.output(k), *constant);
-    } else if (const OnnxValue* value = find_value(from)) {
-      give(node, OnnxValue(*value), k);
-    } else {
-      stand_in(node.output(k));
-    }
-  }
-}
-
 void OnnxImporter::add_node(int64_t index, const OnnxNode& node) {
   if (const onnx::GraphProto* branch = selected_branch(node)) {
     return add_branch(index, node, *branch);
@@ -288,6 +252,11 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
       continue;
     }
     OnnxValue value = settled(found->second);
+    if (value.steps > 0) {
+      problems_.add(fmt::format("output '{}'", printable(name)),
+                    "its rows are the steps of all samples: reshape it to steps and samples");
+      continue;
+    }
     // Answers are floats.
     if (!is_float(graph_[value.id].type.dtype)) value.id = add(Cast{}, {value.id});
     const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);

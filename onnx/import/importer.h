@@ -39,6 +39,9 @@ struct OnnxValue {
   /// Axis of the batch in `shape`. It is always the first axis as stored; the other axes of a
   /// value whose batch is not axis 0 have the layout Same.
   int batch = 0;
+  /// If not 0, the rows of axis 0 are this many steps of all samples, the steps first. They are
+  /// stored with the steps of a sample together.
+  int64_t steps = 0;
   MovedAxes moved = {};  ///< Moved only
 
   int rank() const { return static_cast<int>(shape.size()); }
@@ -121,6 +124,10 @@ class OnnxImporter {
 
   // Outputs of nodes.
   void give(const OnnxNode& node, OnnxValue value, int k = 0);
+  /// Converts a node that computes each row by itself; its operands and its result have
+  /// `steps`.
+  void with_plain_rows(const OnnxNode& node, int64_t steps,
+                       const std::function<void()>& convert);
   /// Calls `convert` while the values that `node` reads are shown with the batch first; then
   /// moves the batch of its first output to axis `batch`.
   void with_batch_first(const OnnxNode& node, int batch, const std::function<void()>& convert);

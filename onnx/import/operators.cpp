@@ -31,12 +31,13 @@ void OnnxOperators::run() const {
   require<FormatError>(node.domain().empty(), "operators of the domain '{}' are not supported",
                        printable(node.domain()));
   if (node.inputs() > 0 && to.reads_constants(node)) {
-    for (const auto family : {number_folds(), structure_folds()}) {
+    for (const auto family : {number_folds(), structure_folds(), product_folds()}) {
       const auto found = std::ranges::find(family, node.type(), &OnnxOperator::type);
       if (found != family.end()) return found->convert(*this);
     }
   }
   expect_equal_rows();
+  if (row_steps() > 0) return OnnxOperators(*this).convert_step_rows();
   if (!is_of_sequences()) return convert_by_family();
   const auto rows = sequence_conversions();
   const auto found = std::ranges::find(rows, node.type(), &OnnxOperator::type);
@@ -62,6 +63,14 @@ void OnnxOperators::expect_weights(int k, int rank, std::string_view kind) {
   if (found == nullptr) return;
   expect(found->is_float && (rank == 0 || found->shape.rank() == rank), "input {} must be {}",
          k, kind);
+}
+
+std::vector<int64_t> OnnxOperators::squeezed_axes(const OnnxValue& a) {
+  std::vector<int64_t> axes;
+  for (int k = 0; k < a.rank(); ++k) {
+    if (k != a.batch && a.shape[static_cast<size_t>(k)] == 1) axes.push_back(k);
+  }
+  return axes;
 }
 
 void OnnxOperators::expect_equal_rows() const {

@@ -73,6 +73,15 @@ struct OnnxOperators {
   /// Returns the axis of the batch if the operator computes the same wherever the batch is;
   /// otherwise -1.
   int batch_without_place() const;
+  // Values whose rows are the steps of all samples, see OnnxValue::steps.
+  /// Returns the steps of the rows of operands, or 0.
+  int64_t row_steps() const;
+  void convert_step_rows();
+  /// Sets the output to `a` with its steps joined with the batch, if `shape` does that.
+  bool join_steps(const OnnxValue& a, const std::vector<int64_t>& shape);
+  void split_steps(const OnnxValue& a);
+  /// True if the operator computes each row by itself.
+  bool is_of_rows() const;
   /// Converts the node with the operators of all families.
   void convert_by_family() const;
 
@@ -89,6 +98,9 @@ struct OnnxOperators {
   void expect_equal_rows() const;
   /// Selects constant indices of an axis of operand 0.
   void gather_values();
+  /// Returns the axes that a Squeeze without axes leaves out: all of extent 1 other than the
+  /// batch.
+  static std::vector<int64_t> squeezed_axes(const OnnxValue& a);
 };
 
 /// An ONNX operator and its conversion.
@@ -103,12 +115,20 @@ void convert(const OnnxOperators& node) {
   [&]<class Family>(void (Family::*)()) { (Family{node}.*method)(); }(method);
 }
 
+/// True for operators of each element.
+bool onnx_is_of_elements(std::string_view type);
+/// True for operators of the last axis alone, if their constants are.
+bool onnx_is_of_last_axis(std::string_view type);
+/// True for a constant that broadcasts along the last axis only, or a matrix of a product.
+bool onnx_is_of_last_axis(const OnnxConstant& constant, std::string_view type);
+
 /// Returns the operators that are converted if they read values.
 std::vector<std::string_view> onnx_operators();
 
 // The operators of each file; folds are of constants.
 std::span<const OnnxOperator> number_folds();
 std::span<const OnnxOperator> structure_folds();
+std::span<const OnnxOperator> product_folds();
 std::span<const OnnxOperator> constant_conversions();
 std::span<const OnnxOperator> einsum_conversions();
 std::span<const OnnxOperator> element_conversions();

@@ -103,10 +103,9 @@ void SequenceOperators::give_reshaped(const OnnxValue& from, std::vector<int64_t
 
 void SequenceOperators::squeeze() {
   const auto axes = to.integers_or(node, "axes", 1);
-  expect(axes.has_value(), "without axes it may join samples; specify them");
   const OnnxValue a = any(0);
   std::vector<bool> gone(a.shape.size(), false);
-  for (const int64_t each : *axes) {
+  for (const int64_t each : axes.value_or(squeezed_axes(a))) {
     const int axis = onnx_axis(each, a.rank());
     require<FormatError>(axis != a.batch && a.shape[static_cast<size_t>(axis)] == 1,
                          "axis {} has extent {}", axis,
@@ -149,6 +148,7 @@ void SequenceOperators::reshape() {
   const bool literal = node.integer("allowzero", 0) != 0;
   std::vector<int64_t> shape = to.integers(node, 1);
   const OnnxValue a = any(0);
+  if (join_steps(a, shape)) return;
   const int64_t rows = a.shape[static_cast<size_t>(a.batch)];
   int batch = -1;
   for (int k = 0; k < std::ssize(shape); ++k) {
@@ -285,34 +285,11 @@ constexpr OnnxOperator sequence_rows[] = {{"Transpose", convert<&SequenceOperato
                                           {"Concat", convert<&SequenceOperators::concat>},
                                           {"Shape", convert<&SequenceOperators::shape>}};
 
-/// Operators of each element, or of the last axis alone.
-constexpr std::string_view without_place[] = {
-    "Relu",     "Sigmoid",   "Tanh",       "Exp",        "Log",  "Neg",       "Abs",
-    "Sqrt",     "Erf",       "Mish",       "Softplus",   "Clip", "HardSwish", "Softsign",
-    "Elu",      "LeakyRelu", "Reciprocal", "Selu",       "Celu", "Gelu",      "Pow",
-    "Identity", "Cast",      "Dropout",    "HardSigmoid"};
-constexpr std::string_view of_last_axis[] = {"MatMul", "Add", "Sub",
-                                             "Mul",    "Div", "LayerNormalization"};
-
-template <size_t n>
-bool contains(const std::string_view (&all)[n], std::string_view type) {
-  return std::ranges::find(all, type) != std::end(all);
-}
-
 /// True if a layer norm is over axes after `batch`, which stay where they are if the batch
 /// moves to the front.
 bool normalizes_after(const OnnxNode& node, int batch, int rank) {
   const auto axes = node.integers("axes").value_or(std::vector{node.integer("axis", -1)});
   return std::ranges::all_of(axes, [&](int64_t axis) { return onnx_axis(axis, rank) > batch; });
-}
-
-/// True for a constant that broadcasts along the last axis only, or a matrix of a product.
-bool is_of_last_axis(const OnnxConstant& constant, std::string_view type) {
-  if (type == "MatMul") return constant.shape.rank() == 2;
-  for (int k = 0; k + 1 < constant.shape.rank(); ++k) {
-    if (constant.shape[k] != 1) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -372,12 +349,12 @@ bool OnnxOperators::is_of_sequences() const {
 
 int OnnxOperators::batch_without_place() const {
   const std::string_view type = node.type();
-  const bool last = contains(of_last_axis, type);
+  const bool last = type != "Gemm" && onnx_is_of_last_axis(type);
   int batch = -1, rank = 0;
   for (int k = 0; k < node.inputs(); ++k) {
     if (const OnnxConstant* constant = to.find_constant(node.input(k))) {
       if (last && (k == 0 && type == "MatMul")) return -1;
-      if (last && !is_of_last_axis(*constant, type)) return -1;
+      if (last && !onnx_is_of_last_axis(*constant, type)) return -1;
       continue;
     }
     const OnnxValue* value = to.find_value(node.input(k));
@@ -390,7 +367,7 @@ int OnnxOperators::batch_without_place() const {
   }
   if (last && batch + 1 == rank) return -1;
   if (type == "LayerNormalization" && !normalizes_after(node, batch, rank)) return -1;
-  return last || contains(without_place, type) ? batch : -1;
+  return last || onnx_is_of_elements(type) ? batch : -1;
 }
 
 }  // namespace qtape

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/operators.h"
@@ -11,6 +12,10 @@ namespace {
 
 struct StructureOperators : OnnxOperators {
   void concat();
+  /// Returns the operands that are values, each with the constants next to it.
+  std::vector<OnnxValue> parts_of_concat(int64_t axis);
+  OnnxValue with_ends(OnnxValue a, int axis, const std::vector<int>& before,
+                      const std::vector<int>& after);
   void reshape();
   void flatten();
   void squeeze();
@@ -20,11 +25,103 @@ struct StructureOperators : OnnxOperators {
 
 }  // namespace
 
+namespace {
+
+/// Numbers of a sample: 0 in the places of a value, then constants at its ends.
+struct Surroundings {
+  std::vector<int64_t> extents;
+  std::vector<float> numbers;
+
+  explicit Surroundings(const OnnxValue& a) : extents(a.shape) {
+    int64_t elements = 1;
+    for (const int64_t each : extents) elements = onnx_product(elements, each);
+    numbers.assign(static_cast<size_t>(elements), 0.0f);
+  }
+  /// Appends `c` along `axis`, or puts it in front.
+  void join(const OnnxConstant& c, size_t axis, bool front) {
+    const int64_t added = c.shape[static_cast<int>(axis)];
+    int64_t inner = 1;
+    for (size_t k = axis + 1; k < extents.size(); ++k) inner *= extents[k];
+    const int64_t own = extents[axis] * inner, other = added * inner;
+    std::vector<float> joined;
+    joined.reserve(numbers.size() + c.floats.size());
+    const auto append = [&](const std::vector<float>& from, int64_t begin, int64_t count) {
+      joined.insert(joined.end(), from.begin() + begin, from.begin() + begin + count);
+    };
+    for (int64_t i = 0; i * own < std::ssize(numbers); ++i) {
+      if (front) append(c.floats, i * other, other);
+      append(numbers, i * own, own);
+      if (!front) append(c.floats, i * other, other);
+    }
+    numbers = std::move(joined);
+    extents[axis] += added;
+  }
+};
+
+}  // namespace
+
+/// Pads `a` along `axis`, and adds the constants of the inputs `before` and `after` in the
+/// padded places: a constant has no batch, so that it cannot be an operand of Concat.
+OnnxValue StructureOperators::with_ends(OnnxValue a, int axis, const std::vector<int>& before,
+                                        const std::vector<int>& after) {
+  const auto at = static_cast<size_t>(axis);
+  Surroundings all(a);
+  const auto join = [&](int k, bool front) {
+    const OnnxConstant& c = *to.find_constant(node.input(k));
+    std::vector<int64_t> fits = a.shape;
+    fits[at] = c.shape.rank() == a.rank() ? c.shape[axis] : 0;
+    require<FormatError>(
+        c.is_float && c.batch_axis <= 0 && fits[at] > 0 && c.shape == Shape(fits),
+        "input {} is a constant of {}, which does not fit {}", k, to_string(c.shape),
+        extents_text(a.shape));
+    to.spend(c.shape.elements());
+    all.join(c, at, front);
+  };
+  to.spend(std::ssize(all.numbers));
+  std::vector<int64_t> begin(a.shape.size(), 0), end(a.shape.size(), 0);
+  const auto stored = static_cast<size_t>(OnnxImporter::physical_axis(a, axis));
+  for (const int k : after) join(k, false);
+  end[stored] = all.extents[at] - a.shape[at];
+  for (size_t k = before.size(); k-- > 0;) join(before[k], true);
+  begin[stored] = all.extents[at] - a.shape[at] - end[stored];
+  a.id = to.add(Pad{.begin = Shape(begin), .end = Shape(end)}, {a.id});
+  a.shape = all.extents;
+  if (std::ranges::all_of(all.numbers, [](float each) { return each == 0; })) return a;
+  const OnnxConstant constants{.shape = Shape(all.extents), .floats = std::move(all.numbers)};
+  a.id =
+      to.add(Add{}, {a.id, with_constant(a, constants, node.output(0) + ".constants", false)});
+  return a;
+}
+
+std::vector<OnnxValue> StructureOperators::parts_of_concat(int64_t given) {
+  std::vector<OnnxValue> parts;
+  std::vector<std::vector<int>> after;
+  std::vector<int> before;
+  for (int k = 0; k < node.inputs(); ++k) {
+    if (!to.is_constant(node.input(k))) {
+      parts.push_back(operand(k));
+      after.emplace_back();
+    } else {
+      (parts.empty() ? before : after.back()).push_back(k);
+    }
+  }
+  settle();
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (before.empty() && after[k].empty()) continue;
+    OnnxValue& part = parts[k];
+    if (part.layout == OnnxLayout::Flat) part = to.to_same(part);
+    const int axis = onnx_axis(given, part.rank());
+    require<FormatError>(axis != 0, "axis 0 would join samples");
+    part = with_ends(std::move(part), axis, std::exchange(before, {}), after[k]);
+  }
+  return parts;
+}
+
 void StructureOperators::concat() {
   const int64_t given = node.integer("axis", 0);
   require<FormatError>(node.inputs() > 0, "it has no inputs");
-  std::vector<OnnxValue> parts;
-  for (int k = 0; k < node.inputs(); ++k) parts.push_back(operand(k));
+  std::vector<OnnxValue> parts = parts_of_concat(given);
+  if (parts.size() == 1) return give(std::move(parts[0]));
   const bool last = std::ranges::all_of(
       parts, [](const OnnxValue& part) { return part.layout == OnnxLayout::ChannelsLast; });
   std::vector<NodeId> ids;
@@ -64,10 +161,9 @@ void StructureOperators::flatten() {
 
 void StructureOperators::squeeze() {
   const auto axes = to.integers_or(node, "axes", 1);
-  expect(axes.has_value(), "without axes it may join samples; specify them");
   const OnnxValue a = moved_x();
   std::vector<bool> gone(a.shape.size(), false);
-  for (const int64_t each : *axes) {
+  for (const int64_t each : axes.value_or(squeezed_axes(a))) {
     const auto axis = static_cast<size_t>(onnx_axis(each, a.rank()));
     require<FormatError>(axis != 0 && a.shape[axis] == 1, "axis {} has extent {}", axis,
                          axis == 0 ? "of the batch" : fmt::format("{}", a.shape[axis]));

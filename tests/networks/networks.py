@@ -90,7 +90,7 @@ def mlp():
 
 def lenet():
     return seq(conv(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 8, 3), nn.ReLU(), nn.MaxPool2d(2),
-               nn.Flatten(), nn.Linear(8 * 9, 20), nn.ReLU(), nn.Linear(20, 5))
+               nn.Flatten(), nn.Linear(8 * 4, 20), nn.ReLU(), nn.Linear(20, 5))
 
 
 def alexnet():
@@ -497,6 +497,79 @@ class Crnn(nn.Module):
         return self.fc(self.rnn(y)[0])
 
 
+class TextReader(nn.Module):
+    """The usual CRNN: a column of features for each step, a linear layer over all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = seq(conv_bn(1, 6), nn.MaxPool2d(2, 2), conv_bn(6, 8), nn.MaxPool2d((2, 2), (2, 1), (0, 1)), nn.Conv2d(8, 8, 2), nn.ReLU())
+        self.rnn = nn.LSTM(8, 5, bidirectional=True)
+        self.fc = nn.Linear(10, 4)
+
+    def forward(self, x):
+        y = self.conv(x).squeeze(2).permute(2, 0, 1)
+        y, _ = self.rnn(y)
+        steps, n, features = y.size()
+        return self.fc(y.view(steps * n, features)).view(steps, n, -1)
+
+
+class Cells(nn.Module):
+    """A loop over a cell that starts from zeros."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell, self.fc = cell(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        zeros = torch.zeros(x.size(0), 6)
+        state = (zeros, zeros) if isinstance(self.cell, nn.LSTMCell) else zeros
+        for step in range(x.size(1)):
+            state = self.cell(x[:, step], state)
+        return self.fc(state[0] if isinstance(state, tuple) else state)
+
+
+class OwnRecurrence(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.i, self.h, self.o = nn.Linear(4, 6), nn.Linear(6, 6, bias=False), nn.Linear(6, 3)
+
+    def forward(self, x):
+        h, outputs = torch.zeros(x.shape[0], 6), []
+        for step in range(x.shape[1]):
+            h = torch.tanh(self.i(x[:, step]) + self.h(h))
+            outputs.append(self.o(h))
+        return torch.stack(outputs, dim=1)
+
+
+class TemporalShift(nn.Module):
+    """Moves some channels by a step, with zeros where nothing comes."""
+
+    def __init__(self):
+        super().__init__()
+        self.c1, self.c2, self.fc = nn.Conv1d(6, 8, 3, padding=1), nn.Conv1d(8, 8, 3, padding=1), nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = F.relu(self.c1(x))
+        a, b, c = x[:, :2], x[:, 2:4], x[:, 4:]
+        a = torch.cat([a[:, :, 1:], torch.zeros_like(a[:, :, :1])], 2)
+        b = torch.cat([torch.zeros_like(b[:, :, :1]), b[:, :, :-1]], 2)
+        return self.fc(F.relu(self.c2(torch.cat([a, b, c], 1))).mean(-1))
+
+
+class CoordConv(nn.Module):
+    """Channels of coordinates beside those of the image."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = conv(5, 8), Head(8)
+        line = torch.linspace(-1, 1, 8)
+        self.register_buffer("grid", torch.stack(torch.meshgrid(line, line, indexing="ij"))[None])
+
+    def forward(self, x):
+        grid = self.grid.expand(x.size(0), -1, -1, -1)
+        return self.head(F.relu(self.conv(torch.cat([x, grid], 1))))
+
+
 class MixerBlock(nn.Module):
     def __init__(self, tokens, c):
         super().__init__()
@@ -653,7 +726,7 @@ def normalized_input():
 
 def keyword_net():
     return seq(nn.Conv2d(1, 8, (5, 3), stride=2, padding=(2, 1)), nn.BatchNorm2d(8), nn.ReLU(), conv_bn(8, 8, groups=8), conv_bn(8, 8, 1),
-               nn.AvgPool2d((4, 4)), nn.Flatten(), nn.Linear(8, 4), nn.Softmax(1))
+               nn.AvgPool2d((4, 4)), nn.Flatten(), nn.Linear(32, 4), nn.Softmax(1))
 
 
 def prelu_net():
@@ -662,7 +735,7 @@ def prelu_net():
 
 IMAGE, GRAY = [(3, 8, 8)], [(1, 8, 8)]
 NETWORKS = [
-    ("mlp", mlp, GRAY), ("lenet", lenet, [(1, 10 + 2, 10 + 2)]), ("alexnet", alexnet, [(3, 20, 20)]), ("vgg_bn", vgg_bn, [(3, 16, 16)]),
+    ("mlp", mlp, GRAY), ("lenet", lenet, [(1, 12, 12)]), ("alexnet", alexnet, [(3, 20, 20)]), ("vgg_bn", vgg_bn, [(3, 16, 16)]),
     ("nin", nin, IMAGE), ("zfnet_lrn", zfnet_lrn, [(3, 16, 16)]), ("resnet", resnet, IMAGE),
     ("resnet_leaky", lambda: resnet(nn.LeakyReLU), IMAGE), ("preactivation", PreActivation, IMAGE),
     ("mobilenet_v1", mobilenet_v1, IMAGE), ("mobilenet_v2", mobilenet_v2, IMAGE), ("mobilenet_v3", mobilenet_v3, IMAGE),
@@ -681,6 +754,9 @@ NETWORKS = [
     ("two_inputs", two_inputs, [(1, 8, 8), (3,)]), ("group_norm", group_norm_net, IMAGE), ("rms_mlp", rms_mlp, [(16,)]),
     ("text_mean", text_classifier, [("int", (7,), 20)]), ("text_cnn", text_cnn, [("int", (7,), 20)]), ("maxout", maxout, [(16,)]),
     ("normalized_input", normalized_input, IMAGE), ("keywords", keyword_net, [(1, 16, 16)]), ("prelu_net", prelu_net, GRAY),
+    ("text_reader", TextReader, [(1, 8, 16)]), ("gru_cell", lambda: Cells(nn.GRUCell), [(5, 4)]),
+    ("lstm_cell", lambda: Cells(nn.LSTMCell), [(5, 4)]), ("own_recurrence", OwnRecurrence, [(5, 4)]),
+    ("temporal_shift", TemporalShift, [(6, 10)]), ("coord_conv", CoordConv, IMAGE),
 ]
 
 
@@ -760,6 +836,7 @@ PATTERNS = [
     ("einsum", lambda: Fn(lambda m, x: torch.einsum("bij,jk->bik", x, m.w), w=nn.Parameter(torch.randn(6, 4))), [(5, 6)]),
     ("matmul_left", lambda: Fn(lambda m, x: m.w @ m.a(x), a=nn.Linear(6, 6), w=nn.Parameter(torch.randn(4, 5))), [(5, 6)]),
     ("bilinear_gate", rows(lambda m, x: m.c(x) * torch.sigmoid(m.d(x)), c=lambda: nn.Linear(12, 8), d=lambda: nn.Linear(12, 8)), [(8,)]),
+    ("squeeze", lambda: Fn(lambda m, x: m.l(F.adaptive_avg_pool2d(m.c(x), 1).squeeze()), c=conv(3, 8), l=nn.Linear(8, 3)), IMAGE),
     ("conv_reshaped_out", lambda: Fn(lambda m, x: m.c(x).flatten(2), c=conv(3, 4)), IMAGE),
     ("two_pools", lambda: Fn(lambda m, x: m.fc(torch.cat([F.adaptive_avg_pool2d(x, 1), F.adaptive_max_pool2d(x, 1)], 1).flatten(1)), fc=nn.Linear(6, 3)), IMAGE),
     ("adaptive_3", between(lambda m, x: F.adaptive_avg_pool2d(x, 2)), IMAGE), ("clamp_min", rows(lambda m, x: x.clamp(min=0.1)), [(8,)]),
