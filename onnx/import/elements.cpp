@@ -244,9 +244,9 @@ constexpr OnnxOperator element_rows[] = {
     {"Max", convert<&ElementOperators::extreme<Maximum>>},
     {"Min", convert<&ElementOperators::extreme<Minimum>>},
     {"BatchNormalization", convert<&ElementOperators::batch_normalization>},
-    {"Dropout", convert<&ElementOperators::dropout>},
-    {"Identity", convert<&ElementOperators::same>},
-    {"Cast", convert<&ElementOperators::same>}};
+    {"Dropout", convert<&ElementOperators::dropout>, true},
+    {"Identity", convert<&ElementOperators::same>, true},
+    {"Cast", convert<&ElementOperators::same>, true}};
 
 }  // namespace
 

@@ -25,6 +25,14 @@ std::vector<std::string_view> onnx_operators() {
   return types;
 }
 
+bool onnx_is_of_elements(std::string_view type) {
+  for (const auto family : conversions()) {
+    const auto found = std::ranges::find(family, type, &OnnxOperator::type);
+    if (found != family.end()) return found->each_element;
+  }
+  return false;
+}
+
 void OnnxOperators::run() const {
   // Attributes without effect on values.
   for (const char* ignored : {"storage_order", "seed", "saturate"}) (void)node.has(ignored);

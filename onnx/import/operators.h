@@ -107,6 +107,7 @@ struct OnnxOperators {
 struct OnnxOperator {
   std::string_view type;
   void (*convert)(const OnnxOperators&);
+  bool each_element = false;  ///< computes each element of its first input by itself
 };
 
 /// Calls `method` of a family of operators.
@@ -114,6 +115,9 @@ template <auto method>
 void convert(const OnnxOperators& node) {
   [&]<class Family>(void (Family::*)()) { (Family{node}.*method)(); }(method);
 }
+
+/// True if the output has the shape of input 0, also for unsupported operators.
+bool onnx_keeps_shape(std::string_view type);
 
 /// True for operators of each element.
 bool onnx_is_of_elements(std::string_view type);

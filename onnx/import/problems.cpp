@@ -67,49 +67,6 @@ void OnnxProblems::settle() const {
   fail<FormatError>("{} problems: {}", problems_.size(), text);
 }
 
-bool onnx_keeps_shape(std::string_view type) {
-  constexpr std::string_view types[] = {"Abs",
-                                        "Cast",
-                                        "Ceil",
-                                        "Celu",
-                                        "Cos",
-                                        "CumSum",
-                                        "Dropout",
-                                        "Elu",
-                                        "Erf",
-                                        "Floor",
-                                        "Hardmax",
-                                        "Identity",
-                                        "HardSigmoid",
-                                        "IsNaN",
-                                        "LRN",
-                                        "Mish",
-                                        "Not",
-                                        "PRelu",
-                                        "Pow",
-                                        "Reciprocal",
-                                        "Round",
-                                        "Selu",
-                                        "Sign",
-                                        "Sin",
-                                        "Softplus",
-                                        "Softmax",
-                                        "Softsign",
-                                        "Tan",
-                                        "LogSoftmax",
-                                        "ThresholdedRelu",
-                                        "BatchNormalization",
-                                        "InstanceNormalization",
-                                        "GroupNormalization",
-                                        "LayerNormalization",
-                                        "LpNormalization",
-                                        "MeanVarianceNormalization",
-                                        "RMSNormalization",
-                                        "QuantizeLinear",
-                                        "DequantizeLinear"};
-  return std::ranges::find(types, type) != std::end(types);
-}
-
 std::string_view onnx_remedy(std::string_view type) {
   constexpr std::string_view steps =
       "it has steps, which have no gradient: leave it out of the export, or compute it afterwards";

@@ -42,9 +42,6 @@ class OnnxProblems {
   std::vector<Problem> problems_;
 };
 
-/// True if the output has the shape of input 0, also for unsupported operators.
-bool onnx_keeps_shape(std::string_view type);
-
 /// Returns a workaround for an unsupported operator.
 std::string_view onnx_remedy(std::string_view type);
 

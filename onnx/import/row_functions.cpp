@@ -1,4 +1,4 @@
-// Operators that compute each element, or each row along the last axis, by itself.
+// Operators that keep the shape of their input, or compute each row by itself.
 #include <algorithm>
 
 #include "qtape/onnx/import/operators.h"
@@ -6,26 +6,42 @@
 namespace qtape {
 namespace {
 
-/// Operators of each element, or of the last axis alone.
-constexpr std::string_view without_place[] = {
-    "Relu",     "Sigmoid",   "Tanh",       "Exp",        "Log",  "Neg",       "Abs",
-    "Sqrt",     "Erf",       "Mish",       "Softplus",   "Clip", "HardSwish", "Softsign",
-    "Elu",      "LeakyRelu", "Reciprocal", "Selu",       "Celu", "Gelu",      "Pow",
-    "Identity", "Cast",      "Dropout",    "HardSigmoid"};
+/// Operators of the last axis alone, if their constants are.
 constexpr std::string_view of_last_axis[] = {"MatMul", "Add", "Sub",
                                              "Mul",    "Div", "LayerNormalization"};
 
-template <size_t n>
-bool contains(const std::string_view (&all)[n], std::string_view type) {
-  return std::ranges::find(all, type) != std::end(all);
-}
-
 }  // namespace
 
-bool onnx_is_of_elements(std::string_view type) { return contains(without_place, type); }
+bool onnx_keeps_shape(std::string_view type) {
+  constexpr std::string_view types[] = {"Ceil",
+                                        "Cos",
+                                        "CumSum",
+                                        "Floor",
+                                        "Hardmax",
+                                        "IsNaN",
+                                        "LRN",
+                                        "Not",
+                                        "PRelu",
+                                        "Round",
+                                        "Sign",
+                                        "Sin",
+                                        "Softmax",
+                                        "Tan",
+                                        "LogSoftmax",
+                                        "BatchNormalization",
+                                        "InstanceNormalization",
+                                        "GroupNormalization",
+                                        "LayerNormalization",
+                                        "LpNormalization",
+                                        "MeanVarianceNormalization",
+                                        "RMSNormalization",
+                                        "QuantizeLinear",
+                                        "DequantizeLinear"};
+  return onnx_is_of_elements(type) || std::ranges::find(types, type) != std::end(types);
+}
 
 bool onnx_is_of_last_axis(std::string_view type) {
-  return type == "Gemm" || contains(of_last_axis, type);
+  return type == "Gemm" || std::ranges::find(of_last_axis, type) != std::end(of_last_axis);
 }
 
 bool onnx_is_of_last_axis(const OnnxConstant& constant, std::string_view type) {
