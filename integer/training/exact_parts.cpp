@@ -60,20 +60,24 @@ ExactForward::Operation::Operation(ExactForward& owner, const LoweredOp& lowered
 }
 
 void ExactForward::Operation::add_pieces(IntegerBinding& binding) {
+  shaped_.reserve(lowered_.pieces.size());
   for (size_t k = 0; k < lowered_.pieces.size(); ++k) {
-    const IntegerValue codes =
-        codes_within(lowered_.grid, owner_.node(lowered_.operands[k]).type.shape);
+    // A view may lie between the piece and this op.
+    const LoweredOp& piece = lowered_.pieces[k];
+    const IntegerValue codes = codes_within(lowered_.grid, owner_.node(piece.node).type.shape);
     buffers_.emplace_back(codes.type.bytes());
     pieces_.push_back(
-        std::make_unique<Operation>(owner_, lowered_.pieces[k], codes, buffers_.back().data()));
-    binding.inputs.push_back(&pieces_.back()->output());
+        std::make_unique<Operation>(owner_, piece, codes, buffers_.back().data()));
+    shaped_.push_back(codes);
+    shaped_.back().type.shape = owner_.node(lowered_.operands[k]).type.shape;
+    binding.inputs.push_back(&shaped_.back());
     binding.operands.push_back(buffers_.back().data());
   }
 }
 
 void ExactForward::Operation::bind(IntegerValue result, IntegerBinding binding) {
   IntegerValue* sums = nullptr;
-  shaped_.reserve(inputs_.operands.size());
+  if (pieces_.empty()) shaped_.reserve(inputs_.operands.size());
   for (size_t k = 0; k < inputs_.operands.size(); ++k) {
     IntegerValue& value = inputs_.operands[k].source->value;
     shaped_.push_back(value);
@@ -102,7 +106,8 @@ QParams<float> ExactForward::Operation::input_qparams() const {
 
 void ExactForward::Operation::load_shaped() {
   for (size_t k = 0; k < shaped_.size(); ++k) {
-    const IntegerValue& value = inputs_.operands[k].source->value;
+    const IntegerValue& value =
+        pieces_.empty() ? inputs_.operands[k].source->value : pieces_[k]->output();
     if (value.is_accumulators()) continue;
     shaped_[k].scales[0] = value.scales[0];
     shaped_[k].zero_point = value.zero_point;

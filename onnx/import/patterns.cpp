@@ -125,6 +125,52 @@ class Activations {
   OnnxGraphView& view_;
 };
 
+/// Choices between x and a x by the sign of x, as `torch.where(x > 0, x, a * x)`.
+class Choices {
+ public:
+  explicit Choices(OnnxGraphView& view) : view_(view) {}
+
+  void run() {
+    for (int i = 0; i < view_.graph().node_size(); ++i) {
+      const auto found = choice(view_.graph().node(i));
+      if (!found) continue;
+      onnx::NodeProto& node = view_.replace(i, "LeakyRelu", {found->x});
+      onnx::AttributeProto& slope = *node.add_attribute();
+      slope.set_name("alpha");
+      slope.set_type(onnx::AttributeProto::FLOAT);
+      slope.set_f(static_cast<float>(found->slope));
+    }
+  }
+
+ private:
+  struct Choice {
+    std::string x;
+    double slope = 0;
+  };
+
+  std::optional<Choice> choice(const onnx::NodeProto& node) const {
+    if (node.op_type() != "Where" || node.input_size() != 3 || !node.domain().empty())
+      return {};
+    for (const char* type : {"Greater", "GreaterOrEqual", "Less", "LessOrEqual"}) {
+      const std::vector<std::string> compared = view_.operands(node.input(0), type);
+      if (compared.size() != 2) continue;
+      // x > 0, or 0 < x.
+      const bool swapped = view_.number(compared[0]) == 0.0;
+      const std::string& x = compared[swapped ? 1 : 0];
+      if (view_.number(x) || (!swapped && view_.number(compared[1]) != 0.0)) return {};
+      const bool above = std::string_view(type).starts_with("Greater") != swapped;
+      const std::string& other = node.input(above ? 2 : 1);
+      if (node.input(above ? 1 : 2) != x) return {};
+      const OnnxFactors factors = view_.factors(other, {x});
+      if (factors.values != std::vector{x}) return {};
+      return Choice{x, factors.number};
+    }
+    return {};
+  }
+
+  OnnxGraphView& view_;
+};
+
 /// Local response norm of an odd size as PyTorch writes it:
 /// x / (bias + alpha avg_pool(pad(x^2)))^beta, with the channels as an axis of the pool.
 class LocalResponses {
@@ -272,6 +318,7 @@ class LocalResponses {
 void fuse_patterns(onnx::GraphProto& graph) {
   OnnxGraphView view(graph);
   Activations(view).run();
+  Choices(view).run();
   LocalResponses(view).run();
   view.remove_unread();
 }

@@ -11,8 +11,9 @@ namespace qtape {
 ///   0.5 x (1 + erf(x / sqrt 2)),  0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))),
 ///   x tanh(softplus(x)),  x clip(x + 3, 0, 6) / 6,  x hardsigmoid(x)
 ///
-/// with factors in any order, and constants within 1e-4; the same for the local response norm
-/// of PyTorch with an odd size, which becomes LRN.
+/// with factors in any order, and constants within 1e-4. A choice by the sign of x between x
+/// and a x becomes a LeakyRelu. The same for the local response norm of PyTorch with an odd
+/// size, which becomes LRN.
 void fuse_patterns(onnx::GraphProto& graph);
 
 }  // namespace qtape

@@ -161,7 +161,7 @@ void ProductOperators::give_biased(NodeId y, int64_t out, const std::string& lab
     y = to.add(Reshape{.shape = {-1, shape[2], out}}, {y});
   }
   const auto lies = to.graph()[y].type.shape.extents();
-  OnnxValue result{.id = y, .shape = {1, out}, .layout = OnnxLayout::ChannelsLast};
+  OnnxValue result{.id = y, .shape = {x().shape[0], out}, .layout = OnnxLayout::ChannelsLast};
   result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
   give(std::move(result));
 }

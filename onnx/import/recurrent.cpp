@@ -35,6 +35,7 @@ struct RecurrentOperators : OnnxOperators {
   int64_t hidden = 0;
   int64_t steps = 0;
   int64_t features = 0;
+  int64_t sequences = 1;     // of each sample
   bool batch_first = false;  // attribute layout
 };
 
@@ -188,9 +189,9 @@ void RecurrentOperators::give_sequence(const std::vector<std::vector<NodeId>>& h
   }
   const auto directions = std::ssize(h);
   OnnxValue y{.id = to.add(Reshape{.shape = {-1, steps, directions, hidden}}, {joined(all)}),
-              .shape = {steps, directions, 1, hidden}};
+              .shape = {steps, directions, sequences, hidden}};
   y.batch = 2;
-  if (batch_first) y.shape = {1, steps, directions, hidden}, y.batch = 0;
+  if (batch_first) y.shape = {sequences, steps, directions, hidden}, y.batch = 0;
   give(std::move(y));
 }
 
@@ -199,9 +200,9 @@ void RecurrentOperators::give_last(int k, const std::vector<NodeId>& states) {
   if (k >= node.outputs() || !to.is_needed(node.output(k))) return;
   const auto directions = std::ssize(states);
   OnnxValue y{.id = to.add(Reshape{.shape = {-1, directions, hidden}}, {joined(states)}),
-              .shape = {directions, 1, hidden}};
+              .shape = {directions, sequences, hidden}};
   y.batch = 1;
-  if (batch_first) y.shape = {1, directions, hidden}, y.batch = 0;
+  if (batch_first) y.shape = {sequences, directions, hidden}, y.batch = 0;
   give(std::move(y), k);
 }
 
@@ -216,6 +217,7 @@ OnnxValue RecurrentOperators::checked(int64_t directions, int64_t gates) {
                        "hidden_size {} is not valid", hidden);
   steps = x.shape[batch_first ? 1 : 0];
   features = x.shape[2];
+  sequences = x.shape[static_cast<size_t>(x.batch)];
   check_lengths();
   check_shape(to.constant(node, 1), 1, {directions, gates * hidden, features});
   check_shape(to.constant(node, 2), 2, {directions, gates * hidden, hidden});

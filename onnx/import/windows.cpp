@@ -141,7 +141,8 @@ PoolOp WindowOperators::pool(const OnnxValue& a, const Windows& over) {
 
 void WindowOperators::give_pooled(NodeId y, int64_t channels) {
   const auto lies = to.graph()[y].type.shape.extents();
-  OnnxValue result{.id = y, .shape = {1, channels}, .layout = OnnxLayout::ChannelsLast};
+  OnnxValue result{
+      .id = y, .shape = {x().shape[0], channels}, .layout = OnnxLayout::ChannelsLast};
   result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
   give(std::move(result));
 }

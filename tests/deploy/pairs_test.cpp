@@ -16,6 +16,8 @@ using test::noise;
 
 namespace {
 
+using Extents = std::vector<int64_t>;
+
 const std::vector<Op> pair_ops = {Add{}, Sub{}, Mul{}, Maximum{}, Minimum{}};
 
 /// Returns a model of `build` applied to a convolution [1, 4, 4, 4], quantized and calibrated.
@@ -127,6 +129,35 @@ TEST_CASE("pairs: constants under another shape, and side by side with codes") {
   const IntegerProgram program =
       test::Settled(graph, 4).program(Requantization::SingleRounding);
   CHECK(program[program.outputs()[0]].value.type.shape == Shape{7, 4});
+}
+
+TEST_CASE(
+    "pairs: a Concat reads results under another shape, each in the shape it is computed in") {
+  for (const Op& op : std::vector<Op>{Add{}, Sub{}, Mul{}}) {
+    CAPTURE(name_of(op));
+    for (const auto& [extents, viewed] : {std::pair{Extents{-1}, Extents{-1, 1}},
+                                          {Extents{-1, 1, 2}, Extents{-1, 2}},
+                                          {Extents{-1, 2, 1}, Extents{-1, 2}}}) {
+      Graph graph;
+      const int64_t width = extents.size() == 1 ? 1 : 2;
+      const NodeId x = graph.add(Input{.shape = {5, 4 * width}}, {}, "x");
+      const NodeId q = quantizer(graph, x, 8, "qx");
+      std::vector<NodeId> columns;
+      for (int64_t k = 0; k < 4; ++k) {
+        const NodeId column =
+            graph.add(Slice{.axis = 1, .begin = k * width, .end = (k + 1) * width}, {q});
+        columns.push_back(graph.add(Reshape{.shape = extents}, {column}));
+      }
+      std::vector<NodeId> parts;
+      for (size_t k = 0; k < 4; k += 2) {
+        const NodeId pair = graph.add(op, {columns[k], columns[k + 1]});
+        parts.push_back(graph.add(Reshape{.shape = viewed}, {pair}));
+      }
+      const NodeId y = graph.add(Concat{.axis = 1, .count = 2}, parts);
+      graph.set_outputs({quantizer(graph, y, 8, "qy")});
+      CHECK(test::disagreement(test::Settled(graph, 4), 4, Effort::Some) == "");
+    }
+  }
 }
 
 TEST_CASE("pairs: constants in 16 bits and with a zero point") {

@@ -125,7 +125,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         check = Check(options.tool, options.folder, work, options.levels, options.exports)
         for name in wanted:
-            results = {}
+            results, ships = {}, "no file"
             for form in names.forms(options.folder, name):
                 if not options.forms or form in options.forms:
                     results[form] = check.imports(f"{options.folder}/{name}.{form}.onnx", name)

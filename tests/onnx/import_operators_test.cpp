@@ -142,6 +142,37 @@ TEST_CASE("onnx: activations that are written as several nodes become one") {
   CHECK(count<Gelu>(other.imported()) == 0);
 }
 
+TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
+  struct Form {
+    const char* type;
+    std::vector<std::string> compared, inputs;
+  };
+  for (const Form& form : {Form{"Greater", {"x", "zero"}, {"c", "x", "m"}},
+                           Form{"Less", {"zero", "x"}, {"c", "x", "m"}},
+                           Form{"LessOrEqual", {"x", "zero"}, {"c", "m", "x"}}}) {
+    const OnnxModel model = OnnxModel({-1, 7})
+                                .floats("zero", {}, {0})
+                                .floats("a", {}, {0.25f})
+                                .node(form.type, form.compared, {"c"})
+                                .node("Mul", {"a", "x"}, {"m"})
+                                .node("Where", form.inputs);
+    check_function(model, [](double x) { return x > 0 ? x : 0.25 * x; });
+    CHECK(count<LeakyRelu>(model.imported()) == 1);
+  }
+  // The other way round, or by another number, it is another function.
+  for (const float at : {0.0f, 1.0f}) {
+    const std::string text =
+        error_of(OnnxModel({-1, 7})
+                     .floats("at", {}, {at})
+                     .floats("a", {}, {0.25f})
+                     .node("Greater", {"x", "at"}, {"c"})
+                     .node("Mul", {"a", "x"}, {"m"})
+                     .node("Where", {"c", at == 0 ? "m" : "x", at == 0 ? "x" : "m"}));
+    CHECK(text.find("'the Greater' (Greater): the operator is not supported") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("onnx: PRelu has one slope, or one for each channel") {
   const Numbers x = {-1, -2, 3, -4, 5, -6};
   check_close(
