@@ -6,7 +6,7 @@ def of(folder):
     """Names of the networks, in the order in which they were written."""
     files = [f for f in os.listdir(folder) if f.endswith(".npz") and not f.endswith(".out.npz")]
     files.sort(key=lambda f: os.path.getmtime(os.path.join(folder, f)))
-    return [f[:-len(".npz")] for f in files]
+    return [name for name in (f[:-len(".npz")] for f in files) if forms(folder, name)]
 
 
 def forms(folder, name):
