@@ -77,7 +77,7 @@ void ExactForward::Operation::add_pieces(IntegerBinding& binding) {
 
 void ExactForward::Operation::bind(IntegerValue result, IntegerBinding binding) {
   IntegerValue* sums = nullptr;
-  if (pieces_.empty()) shaped_.reserve(inputs_.operands.size());
+  shaped_.reserve(inputs_.operands.size());
   for (size_t k = 0; k < inputs_.operands.size(); ++k) {
     IntegerValue& value = inputs_.operands[k].source->value;
     shaped_.push_back(value);

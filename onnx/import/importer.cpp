@@ -34,6 +34,16 @@ int64_t onnx_product(int64_t a, int64_t b) {
   return a * b;
 }
 
+bool onnx_fill(std::span<int64_t> extents, int64_t elements) {
+  int64_t known = 1;
+  for (const int64_t each : extents) known = onnx_product(known, each == -1 ? 1 : each);
+  const auto open = std::ranges::find(extents, -1);
+  if (open == extents.end()) return known == elements;
+  if (known == 0 || elements % known != 0) return false;
+  *open = elements / known;
+  return std::ranges::find(extents, -1) == extents.end();
+}
+
 void OnnxImporter::add_constant(const std::string& name, OnnxConstant constant) {
   spend(constant.shape.elements());
   constants_[name] = std::move(constant);

@@ -124,6 +124,9 @@ class OnnxImporter {
 
   // Outputs of nodes.
   void give(const OnnxNode& node, OnnxValue value, int k = 0);
+  /// Calls `convert` while `show` has changed the values that `node` reads.
+  void while_shown(const OnnxNode& node, const std::function<void(OnnxValue&)>& show,
+                   const std::function<void()>& convert);
   /// Converts a node that computes each row by itself; its operands and its result have
   /// `steps`.
   void with_plain_rows(const OnnxNode& node, int64_t steps,
@@ -223,6 +226,8 @@ class OnnxImporter {
 /// Returns a b. Throws FormatError for negative operands and for results beyond the size of any
 /// tensor.
 int64_t onnx_product(int64_t a, int64_t b);
+/// Replaces an open extent, -1. Returns false unless the product is then `elements`.
+bool onnx_fill(std::span<int64_t> extents, int64_t elements);
 
 /// Returns `axis` counted from the front. Throws FormatError outside -rank..rank-1.
 int onnx_axis(int64_t axis, int rank);

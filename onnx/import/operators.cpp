@@ -73,6 +73,14 @@ void OnnxOperators::expect_weights(int k, int rank, std::string_view kind) {
          k, kind);
 }
 
+void OnnxOperators::give_channels_last(NodeId y, int64_t channels) {
+  const auto lies = to.graph()[y].type.shape.extents();
+  OnnxValue result{
+      .id = y, .shape = {x().shape[0], channels}, .layout = OnnxLayout::ChannelsLast};
+  result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
+  give(std::move(result));
+}
+
 std::vector<int64_t> OnnxOperators::squeezed_axes(const OnnxValue& a) {
   std::vector<int64_t> axes;
   for (int k = 0; k < a.rank(); ++k) {

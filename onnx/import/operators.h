@@ -62,6 +62,8 @@ struct OnnxOperators {
     return found;
   }
   void give(OnnxValue value, int k = 0) { to.give(node, std::move(value), k); }
+  /// Sets the output to `y`, stored as [n, ..., channels], with the rows of operand 0.
+  void give_channels_last(NodeId y, int64_t channels);
   void give_integers(std::vector<int64_t> numbers);
   bool constant_input() const { return to.is_constant(node.input(0)); }
   /// Returns the windows of `node` over a value with ONNX shape `shape`.

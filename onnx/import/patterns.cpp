@@ -14,6 +14,13 @@
 namespace qtape {
 namespace {
 
+void set(onnx::NodeProto& node, const char* name, double value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::FLOAT);
+  attribute.set_f(static_cast<float>(value));
+}
+
 /// An activation of a value.
 struct Activation {
   std::string type;
@@ -135,10 +142,7 @@ class Choices {
       const auto found = choice(view_.graph().node(i));
       if (!found) continue;
       onnx::NodeProto& node = view_.replace(i, "LeakyRelu", {found->x});
-      onnx::AttributeProto& slope = *node.add_attribute();
-      slope.set_name("alpha");
-      slope.set_type(onnx::AttributeProto::FLOAT);
-      slope.set_f(static_cast<float>(found->slope));
+      set(node, "alpha", found->slope);
     }
   }
 
@@ -200,13 +204,6 @@ class LocalResponses {
     double bias = 0;
     int64_t size = 0;
   };
-
-  static void set(onnx::NodeProto& node, const char* name, double value) {
-    onnx::AttributeProto& attribute = *node.add_attribute();
-    attribute.set_name(name);
-    attribute.set_type(onnx::AttributeProto::FLOAT);
-    attribute.set_f(static_cast<float>(value));
-  }
 
   std::optional<Response> response(const onnx::NodeProto& node) const {
     if (node.op_type() != "Div" || node.input_size() != 2 || !node.domain().empty()) return {};

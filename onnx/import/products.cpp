@@ -160,10 +160,7 @@ void ProductOperators::give_biased(NodeId y, int64_t out, const std::string& lab
     const Shape& shape = to.graph()[y].type.shape;
     y = to.add(Reshape{.shape = {-1, shape[2], out}}, {y});
   }
-  const auto lies = to.graph()[y].type.shape.extents();
-  OnnxValue result{.id = y, .shape = {x().shape[0], out}, .layout = OnnxLayout::ChannelsLast};
-  result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
-  give(std::move(result));
+  give_channels_last(y, out);
 }
 
 namespace {

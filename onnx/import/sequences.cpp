@@ -45,17 +45,6 @@ std::vector<int64_t> stored_extents(const std::vector<int64_t>& shape, int batch
   return extents;
 }
 
-/// Replaces an open extent, -1. Returns false unless the product is then `elements`.
-bool fill(std::span<int64_t> extents, int64_t elements) {
-  int64_t known = 1;
-  for (const int64_t each : extents) known = onnx_product(known, each == -1 ? 1 : each);
-  const auto open = std::ranges::find(extents, -1);
-  if (open == extents.end()) return known == elements;
-  if (known == 0 || elements % known != 0) return false;
-  *open = elements / known;
-  return std::ranges::find(extents, -1) == extents.end();
-}
-
 int64_t product_of(const std::vector<int64_t>& shape, int begin, int end) {
   int64_t result = 1;
   for (int k = begin; k < end; ++k) result *= shape[static_cast<size_t>(k)];
@@ -172,7 +161,7 @@ void SequenceOperators::reshape() {
         std::array{batch + 1, static_cast<int>(shape.size()), a.batch + 1, a.rank()}}) {
     const auto first = shape.begin() + begin, last = shape.begin() + end;
     const int64_t elements = product_of(a.shape, from, to_end);
-    require<FormatError>(fill(std::span(first, last), elements),
+    require<FormatError>(onnx_fill(std::span(first, last), elements),
                          "reshaping {} to {} would mix samples", extents_text(a.shape),
                          extents_text(shape));
   }
@@ -302,16 +291,14 @@ int onnx_batch_axis(const onnx::ValueInfoProto& input, const std::set<std::strin
   return !shape.dim(1).has_dim_value() || (fixed && by_steps.contains(input.name())) ? 1 : 0;
 }
 
-void OnnxImporter::with_batch_first(const OnnxNode& node, int batch,
-                                    const std::function<void()>& convert) {
+void OnnxImporter::while_shown(const OnnxNode& node,
+                               const std::function<void(OnnxValue&)>& show,
+                               const std::function<void()>& convert) {
   std::map<std::string, OnnxValue> before;
   for (int k = 0; k < node.inputs(); ++k) {
     const auto found = values_.find(node.input(k));
     if (found == values_.end() || !before.emplace(found->first, found->second).second) continue;
-    OnnxValue& shown = found->second;
-    std::rotate(shown.shape.begin(), shown.shape.begin() + shown.batch,
-                shown.shape.begin() + shown.batch + 1);
-    shown.batch = 0;
+    show(found->second);
   }
   const auto restore = [&] {
     for (auto& [name, value] : before) values_[name] = std::move(value);
@@ -323,6 +310,16 @@ void OnnxImporter::with_batch_first(const OnnxNode& node, int batch,
     throw;
   }
   restore();
+}
+
+void OnnxImporter::with_batch_first(const OnnxNode& node, int batch,
+                                    const std::function<void()>& convert) {
+  const auto show = [](OnnxValue& shown) {
+    std::rotate(shown.shape.begin(), shown.shape.begin() + shown.batch,
+                shown.shape.begin() + shown.batch + 1);
+    shown.batch = 0;
+  };
+  while_shown(node, show, convert);
   const auto made = values_.find(node.output(0));
   if (made == values_.end()) return;
   OnnxValue& y = made->second;

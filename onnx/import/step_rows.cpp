@@ -11,18 +11,9 @@
 namespace qtape {
 namespace {
 
-/// Replaces an open extent, -1. Returns false unless the product is then `elements`.
+/// Like onnx_fill; false if an extent depends on the batch.
 bool completes(std::vector<int64_t>& extents, int64_t elements) {
-  int64_t known = 1;
-  for (const int64_t each : extents) {
-    if (is_batch(each) || each < -1) return false;
-    known = onnx_product(known, each == -1 ? 1 : each);
-  }
-  const auto open = std::ranges::find(extents, -1);
-  if (open == extents.end()) return known == elements;
-  if (known == 0 || elements % known != 0) return false;
-  *open = elements / known;
-  return std::ranges::find(extents, -1) == extents.end();
+  return std::ranges::none_of(extents, is_batch) && onnx_fill(extents, elements);
 }
 
 int64_t elements_of(std::span<const int64_t> extents) {
@@ -112,20 +103,8 @@ void OnnxOperators::convert_step_rows() {
 
 void OnnxImporter::with_plain_rows(const OnnxNode& node, int64_t steps,
                                    const std::function<void()>& convert) {
-  const auto mark = [&](int64_t with) {
-    for (int k = 0; k < node.inputs(); ++k) {
-      const auto found = values_.find(node.input(k));
-      if (found != values_.end()) found->second.steps = with;
-    }
-  };
-  mark(0);
-  try {
-    convert();
-  } catch (...) {
-    mark(steps);
-    throw;
-  }
-  mark(steps);
+  while_shown(
+      node, [](OnnxValue& shown) { shown.steps = 0; }, convert);
   const auto made = values_.find(node.output(0));
   if (made != values_.end()) made->second.steps = steps;
 }

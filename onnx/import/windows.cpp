@@ -20,7 +20,6 @@ struct WindowOperators : OnnxOperators {
 
   template <class PoolOp>
   PoolOp pool(const OnnxValue& a, const Windows& windows);
-  void give_pooled(NodeId y, int64_t channels);
   void reduce_min();
   void reduce_l1();
   void reduce_l2();
@@ -139,14 +138,6 @@ PoolOp WindowOperators::pool(const OnnxValue& a, const Windows& over) {
   return op;
 }
 
-void WindowOperators::give_pooled(NodeId y, int64_t channels) {
-  const auto lies = to.graph()[y].type.shape.extents();
-  OnnxValue result{
-      .id = y, .shape = {x().shape[0], channels}, .layout = OnnxLayout::ChannelsLast};
-  result.shape.insert(result.shape.end(), lies.begin() + 1, lies.end() - 1);
-  give(std::move(result));
-}
-
 void WindowOperators::max_pool() {
   expect_auto_pad();
   const OnnxValue a = to.to_channels_last(x());
@@ -155,7 +146,7 @@ void WindowOperators::max_pool() {
   const Windows over = windows(a.shape, kernel);
   MaxPool op = pool<MaxPool>(a, over);
   op.dilation = Shape(over.dilations);
-  give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
+  give_channels_last(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
 /// Averages over the channels of images, which exporters give an axis of extent 1 and windows
@@ -212,7 +203,7 @@ void WindowOperators::average_pool() {
                        "ceil_mode adds elements that count_include_pad does not count");
   AvgPool op = pool<AvgPool>(a, over);
   op.count_include_pad = counted && !(ceil && !padded);
-  give_pooled(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
+  give_channels_last(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
 void WindowOperators::global_average_pool() {
