@@ -143,10 +143,11 @@ void NumberFolds::unary() {
     if (op == "Ceil") return std::ceil(x);
     if (op == "Round") return std::nearbyint(x);
     if (op == "Relu") return x > 0 ? x : 0;
-    if (op == "Sigmoid") return 1 / (1 + std::exp(-x));
-    if (op == "Tanh") return std::tanh(x);
-    return static_cast<float>(op == "Exp" ? math::exp(static_cast<double>(x))
-                                          : math::log(static_cast<double>(x)));
+    // Equal bits on every machine.
+    const auto exact = static_cast<double>(x);
+    if (op == "Sigmoid") return static_cast<float>(math::sigmoid(exact));
+    if (op == "Tanh") return static_cast<float>(math::tanh(exact));
+    return static_cast<float>(op == "Exp" ? math::exp(exact) : math::log(exact));
   });
 }
 
