@@ -127,7 +127,7 @@ std::string to_string(const IntegerProgram& program) {
     for (size_t k = 0; k < node.operands.size(); ++k) {
       text += (k == 0 ? " (" : ", ") + program.reference(node.operands[k]);
     }
-    text += (node.operands.empty() ? "" : ")") + value_text_of(node.value) + "\n";
+    text += fmt::format("{}{}\n", node.operands.empty() ? "" : ")", value_text_of(node.value));
     if (const QuantizedWeights* w = weights_of(node.op)) {
       text += fmt::format("   proven: {}\n", to_string(w->certificate));
     }
