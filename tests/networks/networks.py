@@ -841,4 +841,11 @@ PATTERNS = [
     ("two_pools", lambda: Fn(lambda m, x: m.fc(torch.cat([F.adaptive_avg_pool2d(x, 1), F.adaptive_max_pool2d(x, 1)], 1).flatten(1)), fc=nn.Linear(6, 3)), IMAGE),
     ("adaptive_3", between(lambda m, x: F.adaptive_avg_pool2d(x, 2)), IMAGE), ("clamp_min", rows(lambda m, x: x.clamp(min=0.1)), [(8,)]),
     ("reciprocal", rows(lambda m, x: 1 / (x.abs() + 1)), [(8,)]), ("div_two", rows(lambda m, x: x / (m.c(x).abs() + 1), c=lambda: nn.Linear(12, 12)), [(8,)]),
+    ("attention_pool", lambda: Fn(lambda m, x: m.l((torch.softmax(m.s(torch.tanh(m.a(x))), 1) * x).sum(1)), a=nn.Linear(6, 4), s=nn.Linear(4, 1), l=nn.Linear(6, 3)), [(9, 6)]),
+    ("softmax_gate", between(lambda m, x: x * torch.softmax(m.c(x), 1), c=lambda: nn.Conv2d(8, 8, 1)), IMAGE),
+    ("spatial_softmax", between(lambda m, x: x * torch.softmax(x.flatten(2), -1).view_as(x)), IMAGE),
+    ("soft_argmax", lambda: Fn(lambda m, x: (torch.softmax(m.c(x).flatten(2), 2)[..., None] * m.g).sum(2), c=conv(3, 4), g=nn.Parameter(torch.rand(1, 1, 64, 2))), IMAGE),
+    ("selective_kernel", between(lambda m, x: (torch.softmax(torch.stack([m.f(x.mean((2, 3))), m.g(x.mean((2, 3)))], 1), 1)[:, :, :, None, None] * torch.stack([x, m.c(x)], 1)).sum(1), f=lambda: nn.Linear(8, 8), g=lambda: nn.Linear(8, 8), c=lambda: conv(8, 8)), IMAGE),
+    ("distribution_focal", lambda: Fn(lambda m, x: m.e(m.c(x).view(-1, 4, 8, 64).transpose(1, 2).softmax(1)).view(-1, 4, 64), c=conv(3, 32), e=nn.Conv2d(8, 1, 1, bias=False)), IMAGE),
+    ("log_of_softmax", rows(lambda m, x: torch.log(F.softmax(x, 1) + 1e-3)), [(8,)]), ("log_softmax_between", rows(lambda m, x: F.log_softmax(x, 1)), [(8,)]),
 ]
