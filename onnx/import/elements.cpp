@@ -30,7 +30,7 @@ struct ElementOperators : OnnxOperators {
 
 }  // namespace
 
-NodeId OnnxOperators::with_constant(const OnnxValue& a, const OnnxConstant& constant,
+NodeId OnnxOperators::with_constant(OnnxValue& a, const OnnxConstant& constant,
                                     const std::string& name, bool trained) {
   require<FormatError>(constant.is_float, "'{}' must hold floats", printable(name));
   std::vector<int64_t> extents(constant.shape.extents().begin(),
@@ -40,10 +40,13 @@ NodeId OnnxOperators::with_constant(const OnnxValue& a, const OnnxConstant& cons
   extents.insert(extents.begin(), a.shape.size() - extents.size(), 1);
   std::vector<float> numbers = constant.floats;
   for (size_t k = 0; k < extents.size(); ++k) {
-    require<FormatError>(extents[k] == 1 || (k > 0 && extents[k] == a.shape[k]),
+    const bool fits = extents[k] == a.shape[k] || a.shape[k] == 1;
+    require<FormatError>(extents[k] == 1 || (k > 0 && fits),
                          "'{}' of [{}] does not broadcast to [{}]", printable(name),
                          fmt::join(extents, ", "), fmt::join(a.shape, ", "));
   }
+  if (a.layout == OnnxLayout::Flat && a.shape[1] == 1) a = to.to_same(a);
+  for (size_t k = 1; k < extents.size(); ++k) a.shape[k] = std::max(a.shape[k], extents[k]);
   if (a.layout == OnnxLayout::ChannelsLast) {
     int64_t places = 1;
     for (size_t k = 2; k < extents.size(); ++k) places *= extents[k];

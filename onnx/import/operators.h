@@ -91,9 +91,9 @@ struct OnnxOperators {
   /// Sets the output to operand 0.
   void same();
   /// Adds a leaf for a constant operand, in the element order of `a`: a parameter, or a state
-  /// if not `trained`.
-  NodeId with_constant(const OnnxValue& a, const OnnxConstant& constant,
-                       const std::string& name, bool trained = true);
+  /// if not `trained`. Sets the shape of `a` to that of their sum.
+  NodeId with_constant(OnnxValue& a, const OnnxConstant& constant, const std::string& name,
+                       bool trained = true);
   /// Multiplies a constant matrix by operand 1.
   void matmul_left();
   /// Throws FormatError if the operands have different numbers of rows for each sample.
