@@ -39,9 +39,9 @@ struct OnnxImportOptions {
 ///   InstanceNormalization, GroupNormalization, LpNormalization (order 2),
 ///   MeanVarianceNormalization (over positions), LRN, Relu, LeakyRelu, PRelu, Elu, Selu, Celu,
 ///   Softplus, Softsign, Mish, Gelu, Erf, Clip, Sigmoid, Tanh, HardSigmoid, HardSwish,
-///   ThresholdedRelu and Shrink (without steps), Abs, Exp, Log, Neg, Sqrt, Reciprocal, Pow (by
-///   a constant), Softmax, LogSoftmax, Add, Sub, Mul, Div, Min and Max, Where (by a constant),
-///   GRU, LSTM, RNN, Concat, Split, Slice, Gather (constant indices; rows of a constant table
+///   ThresholdedRelu, Shrink, Abs, Sign, Floor, Ceil, Round, Sin, Cos, Atan, Exp, Log, Neg,
+///   Sqrt, Reciprocal, Pow (by a constant), Softmax, LogSoftmax, Add, Sub, Mul, Div, Min and
+///   Max, Greater, Less, GreaterOrEqual, LessOrEqual, Equal, Not, And, Or, Where, GRU, LSTM, RNN, Concat, Split, Slice, Gather (constant indices; rows of a constant table
 ///   by an input of integers), ArgMax, Expand, Tile, Reshape, Flatten, Squeeze, Unsqueeze,
 ///   Transpose, Pad, DepthToSpace, SpaceToDepth, Resize and Upsample (nearest and linear),
 ///   ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceL1, ReduceL2, ReduceSumSquare,

@@ -8,6 +8,7 @@
 #include "qtape/ops/add_bias.h"
 #include "qtape/ops/affine.h"
 #include "qtape/ops/arg_max.h"
+#include "qtape/ops/atan.h"
 #include "qtape/ops/avg_pool.h"
 #include "qtape/ops/batch_norm.h"
 #include "qtape/ops/batch_norm_correction.h"
@@ -17,6 +18,7 @@
 #include "qtape/ops/conv1d.h"
 #include "qtape/ops/conv2d.h"
 #include "qtape/ops/conv_transpose2d.h"
+#include "qtape/ops/cos.h"
 #include "qtape/ops/dequantize.h"
 #include "qtape/ops/div.h"
 #include "qtape/ops/dropout.h"
@@ -29,6 +31,7 @@
 #include "qtape/ops/fake_quantize_lsq.h"
 #include "qtape/ops/fake_quantize_pact.h"
 #include "qtape/ops/flatten.h"
+#include "qtape/ops/floor.h"
 #include "qtape/ops/fold_bias.h"
 #include "qtape/ops/fold_factor.h"
 #include "qtape/ops/gather.h"
@@ -62,7 +65,10 @@
 #include "qtape/ops/relu6.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/rms_norm.h"
+#include "qtape/ops/round.h"
 #include "qtape/ops/sigmoid.h"
+#include "qtape/ops/signum.h"
+#include "qtape/ops/sin.h"
 #include "qtape/ops/slice.h"
 #include "qtape/ops/softmax.h"
 #include "qtape/ops/softmax_cross_entropy.h"
@@ -85,6 +91,7 @@ using OpAlternatives = std::variant<
     Add, Sub, Mul, Div, Maximum, Minimum,
     Neg, Relu, LeakyRelu, Sigmoid, Tanh, Gelu, Exp, Log, Sqrt, Clamp,
     Relu6, HardSigmoid, HardSwish, Abs, Affine, Elu, Softplus, Mish, Erf, Pow, PRelu,
+    Sin, Cos, Atan, Signum, Floor, Round,
     Reshape, Flatten, Transpose, Concat, Slice, Gather, Pad, Upsample, Interpolate,
     Embedding,
     Sum, Mean, Max, ArgMax,

@@ -15,17 +15,13 @@ namespace {
 
 struct ElementOperators : OnnxOperators {
   template <class X>
-  void binary();
-  template <class X>
-  void with_number(OnnxValue a, double number, bool first);
+  void binary() {
+    give(arithmetic(X{}, 0, 1));
+  }
   template <class X>
   void extreme();
   void batch_normalization();
   void dropout();
-
-  template <class X>
-  OnnxValue combined(OnnxValue a, OnnxValue b);
-  void align(OnnxValue& a, OnnxValue& b);
 };
 
 }  // namespace
@@ -79,25 +75,20 @@ bool is_number(const OnnxConstant& constant, int rank) {
 
 }  // namespace
 
-/// Combines each element with one number: a function of the element.
-template <class X>
-void ElementOperators::with_number(OnnxValue a, double number, bool first) {
+NodeId OnnxOperators::with_number(const Op& op, NodeId x, double number, bool first) {
   require<FormatError>(std::isfinite(number), "the constant must be finite, got {}", number);
-  if constexpr (std::is_same_v<X, Add>) {
-    a.id = to.add(Affine{.offset = number}, {a.id});
-  } else if constexpr (std::is_same_v<X, Sub>) {
-    a.id = first ? to.add(Affine{.factor = -1, .offset = number}, {a.id})
-                 : to.add(Affine{.offset = -number}, {a.id});
-  } else if constexpr (std::is_same_v<X, Mul>) {
-    a.id = to.add(Affine{.factor = number}, {a.id});
-  } else if (first) {
-    a.id = to.add(Pow{.exponent = -1}, {a.id});
-    if (number != 1) a.id = to.add(Affine{.factor = number}, {a.id});
-  } else {
-    require<FormatError>(std::isfinite(1 / number), "division by {}", number);
-    a.id = to.add(Affine{.factor = 1 / number}, {a.id});
+  if (std::holds_alternative<Add>(op)) return to.add(Affine{.offset = number}, {x});
+  if (std::holds_alternative<Sub>(op)) {
+    return first ? to.add(Affine{.factor = -1, .offset = number}, {x})
+                 : to.add(Affine{.offset = -number}, {x});
   }
-  give(std::move(a));
+  if (std::holds_alternative<Mul>(op)) return to.add(Affine{.factor = number}, {x});
+  if (first) {
+    const NodeId inverse = to.add(Pow{.exponent = -1}, {x});
+    return number == 1 ? inverse : to.add(Affine{.factor = number}, {inverse});
+  }
+  require<FormatError>(std::isfinite(1 / number), "division by {}", number);
+  return to.add(Affine{.factor = 1 / number}, {x});
 }
 
 namespace {
@@ -108,11 +99,9 @@ bool is_product(const Op& op) {
          std::holds_alternative<Conv2d>(op) || std::holds_alternative<ConvTranspose2d>(op);
 }
 
-}  // namespace
-
 /// Gives the value of the smaller rank axes of extent 1 after its batch. ONNX aligns the last
 /// axes, so that this is the same for a single sample only.
-void ElementOperators::align(OnnxValue& a, OnnxValue& b) {
+void align(OnnxImporter& to, OnnxValue& a, OnnxValue& b) {
   OnnxValue& small = a.rank() < b.rank() ? a : b;
   const size_t rank = std::max(a.shape.size(), b.shape.size());
   if (small.shape.size() == rank) return;
@@ -125,10 +114,10 @@ void ElementOperators::align(OnnxValue& a, OnnxValue& b) {
   small = to.reshaped(small, shape);
 }
 
-/// Combines two values in one element order.
-template <class X>
-OnnxValue ElementOperators::combined(OnnxValue a, OnnxValue b) {
-  align(a, b);
+}  // namespace
+
+OnnxValue OnnxOperators::combined(const Op& op, OnnxValue a, OnnxValue b) {
+  align(to, a, b);
   const bool alike = a.layout == b.layout && a.flat == b.flat;
   if (!alike && (a.rank() == 3 || a.rank() == 4)) {
     a = to.to_channels_last(a);
@@ -141,7 +130,7 @@ OnnxValue ElementOperators::combined(OnnxValue a, OnnxValue b) {
   for (size_t k = 0; k < result.shape.size(); ++k) {
     result.shape[k] = std::max(a.shape[k], b.shape[k]);
   }
-  result.id = to.add(X{}, {a.id, b.id}, to.node_label(node, lower(X::name)));
+  result.id = to.add(op, {a.id, b.id}, to.node_label(node, lower(name_of(op))));
   return result;
 }
 
@@ -160,7 +149,7 @@ void ElementOperators::extreme() {
       bound = bound ? X::value(*bound, number) : number;
     } else {
       OnnxValue next = operand(k);
-      a = a ? combined<X>(std::move(*a), std::move(next)) : std::move(next);
+      a = a ? combined(X{}, std::move(*a), std::move(next)) : std::move(next);
     }
   }
   require<FormatError>(a.has_value(), "all inputs are constants");
@@ -176,29 +165,25 @@ void ElementOperators::extreme() {
   give(std::move(*a));
 }
 
-template <class X>
-void ElementOperators::binary() {
-  const bool first = to.is_constant(node.input(0));
-  const bool second = to.is_constant(node.input(1));
-  if (!first && !second) return give(combined<X>(x(), operand(1)));
-  OnnxValue a = operand(first ? 1 : 0);
-  const std::string& name = node.input(first ? 0 : 1);
-  const OnnxConstant& constant = to.constant(node, first ? 0 : 1);
+OnnxValue OnnxOperators::arithmetic(const Op& op, int left, int right) {
+  const bool first = to.is_constant(node.input(left));
+  const bool second = to.is_constant(node.input(right));
+  if (!first && !second) return combined(op, operand(left), operand(right));
+  OnnxValue a = operand(first ? right : left);
+  const OnnxConstant& constant = to.constant(node, first ? left : right);
   if (is_number(constant, a.rank())) {
-    return with_number<X>(std::move(a), double{constant.floats[0]}, first);
+    a.id = with_number(op, a.id, double{constant.floats[0]}, first);
+    return a;
   }
-  const NodeId c = with_constant(a, constant, name);
+  const NodeId c = with_constant(a, constant, node.input(first ? left : right));
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;
-  if constexpr (std::is_same_v<X, Add>) {
-    if (is_product(to.graph()[a.id].op) && shape.rank() == 1 && shape[0] == type.shape[-1] &&
-        shape[0] > 1) {
-      a.id = to.add(AddBias{}, {a.id, c});
-      return give(std::move(a));
-    }
-  }
-  a.id = first ? to.add(X{}, {c, a.id}) : to.add(X{}, {a.id, c});
-  give(std::move(a));
+  const bool bias = std::holds_alternative<Add>(op) && is_product(to.graph()[a.id].op) &&
+                    shape.rank() == 1 && shape[0] == type.shape[-1] && shape[0] > 1;
+  a.id = bias    ? to.add(AddBias{}, {a.id, c})
+         : first ? to.add(op, {c, a.id})
+                 : to.add(op, {a.id, c});
+  return a;
 }
 
 void ElementOperators::batch_normalization() {
@@ -248,8 +233,7 @@ constexpr OnnxOperator element_rows[] = {
     {"Min", convert<&ElementOperators::extreme<Minimum>>},
     {"BatchNormalization", convert<&ElementOperators::batch_normalization>},
     {"Dropout", convert<&ElementOperators::dropout>, true},
-    {"Identity", convert<&ElementOperators::same>, true},
-    {"Cast", convert<&ElementOperators::same>, true}};
+    {"Identity", convert<&ElementOperators::same>, true}};
 
 }  // namespace
 

@@ -94,6 +94,13 @@ struct OnnxOperators {
   /// if not `trained`. Sets the shape of `a` to that of their sum.
   NodeId with_constant(OnnxValue& a, const OnnxConstant& constant, const std::string& name,
                        bool trained = true);
+  /// Returns `op` of an element and a number, which is operand 0 if `first`, as a function of
+  /// the element. `op` is Add, Sub, Mul or Div.
+  NodeId with_number(const Op& op, NodeId x, double number, bool first);
+  /// Returns `op` of two values, which broadcast, in one element order.
+  OnnxValue combined(const Op& op, OnnxValue a, OnnxValue b);
+  /// Returns Add, Sub, Mul or Div of two operands, of which one may be a constant.
+  OnnxValue arithmetic(const Op& op, int left, int right);
   /// Multiplies a constant matrix by operand 1.
   void matmul_left();
   /// Throws FormatError if the operands have different numbers of rows for each sample.

@@ -21,6 +21,7 @@ struct PointwiseOperators : OnnxOperators {
   void selu();
   void celu();
   void softsign();
+  void ceiling();
   void thresholded_relu();
   void shrink();
   void clip();
@@ -37,6 +38,7 @@ struct PointwiseOperators : OnnxOperators {
   void apply(Op op);
   void give_as(OnnxValue a, Op op);
   NodeId slopes(const OnnxValue& a);
+  NodeId above(NodeId x, double limit);
   template <class X>
   void along_axis();
   template <class X>
@@ -76,6 +78,13 @@ void PointwiseOperators::celu() {
   apply(Elu{.alpha = alpha, .input_scale = 1 / alpha});
 }
 
+/// Converts to -floor(-x).
+void PointwiseOperators::ceiling() {
+  OnnxValue a = x();
+  a.id = to.add(Neg{}, {to.add(Floor{}, {to.add(Neg{}, {a.id})})});
+  give(std::move(a));
+}
+
 void PointwiseOperators::softsign() {
   OnnxValue a = x();
   const NodeId below = to.add(Affine{.offset = 1}, {to.add(Abs{}, {a.id})});
@@ -83,22 +92,34 @@ void PointwiseOperators::softsign() {
   give(std::move(a));
 }
 
-/// Converts x where x > alpha, else 0, where that is a ReLU.
-void PointwiseOperators::thresholded_relu() {
-  const float alpha = node.real("alpha", 1);
-  expect(alpha == 0, "alpha {} makes a step: only 0 is supported, use ReLU or Softshrink",
-         alpha);
-  apply(Relu{});
+/// Returns 1 where x is above `limit`, else 0.
+NodeId PointwiseOperators::above(NodeId x, double limit) {
+  return to.add(Relu{}, {to.add(Signum{}, {to.add(Affine{.offset = -limit}, {x})})});
 }
 
-/// Converts x - bias where x > lambd, x + bias where x < -lambd, else 0, if it has no steps.
-void PointwiseOperators::shrink() {
-  const float bias = node.real("bias", 0), lambd = node.real("lambd", 0.5f);
-  expect(bias == lambd && lambd >= 0,
-         "lambd {} with bias {} makes a step: only equal ones are supported, use Softshrink",
-         lambd, bias);
+/// Converts x where x > alpha, else 0.
+void PointwiseOperators::thresholded_relu() {
+  const float alpha = node.real("alpha", 1);
+  if (alpha == 0) return apply(Relu{});
   OnnxValue a = x();
-  const NodeId inside = to.add(Clamp{.low = -double{lambd}, .high = double{lambd}}, {a.id});
+  a.id = to.add(Mul{}, {a.id, above(a.id, double{alpha})});
+  give(std::move(a));
+}
+
+/// Converts x - bias where x > lambd, x + bias where x < -lambd, else 0.
+void PointwiseOperators::shrink() {
+  const double bias = double{node.real("bias", 0)}, lambd = double{node.real("lambd", 0.5f)};
+  expect(lambd >= 0, "lambd must be at least 0, got {}", lambd);
+  OnnxValue a = x();
+  if (bias != lambd) {
+    const NodeId high = above(a.id, lambd);
+    const NodeId low = above(to.add(Neg{}, {a.id}), lambd);
+    const NodeId sign = to.add(Sub{}, {high, low});
+    const NodeId moved = to.add(Mul{}, {a.id, to.add(Abs{}, {sign})});
+    a.id = to.add(Sub{}, {moved, to.add(Affine{.factor = bias}, {sign})});
+    return give(std::move(a));
+  }
+  const NodeId inside = to.add(Clamp{.low = -lambd, .high = lambd}, {a.id});
   a.id = to.add(Sub{}, {a.id, inside});
   give(std::move(a));
 }
@@ -257,6 +278,13 @@ constexpr OnnxOperator pointwise_rows[] = {
     {"Abs", convert<&PointwiseOperators::element<Abs>>, true},
     {"Sqrt", convert<&PointwiseOperators::element<Sqrt>>, true},
     {"Erf", convert<&PointwiseOperators::element<Erf>>, true},
+    {"Sin", convert<&PointwiseOperators::element<Sin>>, true},
+    {"Cos", convert<&PointwiseOperators::element<Cos>>, true},
+    {"Atan", convert<&PointwiseOperators::element<Atan>>, true},
+    {"Sign", convert<&PointwiseOperators::element<Signum>>, true},
+    {"Floor", convert<&PointwiseOperators::element<Floor>>, true},
+    {"Ceil", convert<&PointwiseOperators::ceiling>, true},
+    {"Round", convert<&PointwiseOperators::element<Round>>, true},
     {"Mish", convert<&PointwiseOperators::element<Mish>>, true},
     {"Softplus", convert<&PointwiseOperators::element<Softplus>>, true},
     {"HardSwish", convert<&PointwiseOperators::element<HardSwish>>, true},

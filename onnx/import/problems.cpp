@@ -68,17 +68,10 @@ void OnnxProblems::settle() const {
 }
 
 std::string_view onnx_remedy(std::string_view type) {
-  constexpr std::string_view steps =
-      "it has steps, which have no gradient: leave it out of the export, or compute it afterwards";
   constexpr std::string_view after = "leave it out of the export; compute it afterwards";
   constexpr std::string_view quantized = "export the float model: qtape inserts quantizers";
   constexpr std::string_view control = "export the model without branches and loops";
   static const std::map<std::string_view, std::string_view> remedies = {
-      {"Sign", steps},
-      {"Floor", steps},
-      {"Ceil", steps},
-      {"Round", steps},
-      {"Mod", steps},
       {"ArgMin", after},
       {"TopK", after},
       {"NonMaxSuppression", after},

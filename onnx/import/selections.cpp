@@ -1,9 +1,11 @@
-// Operators that choose elements: Where and ArgMax.
+// Operators that choose elements: comparisons, Where and ArgMax. Booleans that depend on inputs
+// are 0 and 1 in f32.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/operators.h"
@@ -12,9 +14,23 @@ namespace qtape {
 namespace {
 
 struct SelectionOperators : OnnxOperators {
+  void greater() { give(above(0, 1)); }
+  void less() { give(above(1, 0)); }
+  void greater_or_equal() { give(opposite(above(1, 0))); }
+  void less_or_equal() { give(opposite(above(0, 1))); }
+  void equal() { give(opposite(is_other(arithmetic(Sub{}, 0, 1)))); }
+  void negation() { give(opposite(x())); }
+  void both() { give(arithmetic(Mul{}, 0, 1)); }
+  void either();
+  void cast();
   void where();
   void arg_max();
 
+  OnnxValue above(int left, int right);
+  OnnxValue opposite(OnnxValue a);
+  OnnxValue is_other(OnnxValue a);
+  void where_computed();
+  std::optional<OnnxValue> chosen(OnnxValue mask, int k);
   void where_values(const OnnxConstant& condition);
   OnnxValue masked(OnnxValue a, OnnxConstant mask);
 };
@@ -55,6 +71,62 @@ OnnxConstant mask_of(const OnnxConstant& condition, bool value) {
 }
 
 }  // namespace
+
+/// Returns 1 where operand `left` is larger than operand `right`.
+OnnxValue SelectionOperators::above(int left, int right) {
+  OnnxValue a = arithmetic(Sub{}, left, right);
+  a.id = to.add(Relu{}, {to.add(Signum{}, {a.id})});
+  return a;
+}
+
+/// Returns 1 - a.
+OnnxValue SelectionOperators::opposite(OnnxValue a) {
+  a.id = to.add(Affine{.factor = -1, .offset = 1}, {a.id});
+  return a;
+}
+
+/// Returns 1 where a is not 0.
+OnnxValue SelectionOperators::is_other(OnnxValue a) {
+  a.id = to.add(Abs{}, {to.add(Signum{}, {a.id})});
+  return a;
+}
+
+/// Converts to a + b - a b.
+void SelectionOperators::either() {
+  give(combined(Sub{}, arithmetic(Add{}, 0, 1), arithmetic(Mul{}, 0, 1)));
+}
+
+void SelectionOperators::cast() {
+  if (node.integer("to", 0) != onnx::TensorProto::BOOL) return same();
+  give(is_other(x()));
+}
+
+/// Returns operand k times the mask, or nullopt for the number 0.
+std::optional<OnnxValue> SelectionOperators::chosen(OnnxValue mask, int k) {
+  if (!to.is_constant(node.input(k))) return combined(Mul{}, std::move(mask), operand(k));
+  const OnnxConstant& constant = to.constant(node, k);
+  require<FormatError>(constant.is_float, "input {} must hold floats", k);
+  if (std::ranges::all_of(constant.floats, [](float each) { return each == 0; }) &&
+      constant.shape.elements() == 1) {
+    return std::nullopt;
+  }
+  if (constant.shape.elements() == 1 && constant.shape.rank() <= mask.rank()) {
+    mask.id = with_number(Mul{}, mask.id, double{constant.floats[0]}, false);
+  } else {
+    const NodeId factors = with_constant(mask, constant, node.input(k));
+    mask.id = to.add(Mul{}, {mask.id, factors});
+  }
+  return mask;
+}
+
+/// Selects by a mask that depends on inputs: an infinity or NaN that is not selected gives NaN.
+void SelectionOperators::where_computed() {
+  const OnnxValue mask = x();
+  std::optional<OnnxValue> a = chosen(mask, 1);
+  std::optional<OnnxValue> b = chosen(opposite(mask), 2);
+  require<FormatError>(a || b, "it selects 0 or 0");
+  give(a && b ? combined(Add{}, std::move(*a), std::move(*b)) : a ? *a : *b);
+}
 
 /// Multiplies by 0 and 1, which training does not change.
 OnnxValue SelectionOperators::masked(OnnxValue a, OnnxConstant mask) {
@@ -100,10 +172,8 @@ void SelectionOperators::where_values(const OnnxConstant& condition) {
 
 void SelectionOperators::where() {
   const std::string& name = node.input(0);
-  expect(to.is_constant(name) || to.is_unknown(name),
-         "the condition, '{}', must be a constant: use arithmetic on values instead",
-         printable(name));
   settle();
+  if (!to.is_constant(name) && !to.is_unknown(name)) return where_computed();
   const OnnxConstant& condition = to.constant(node, 0);
   require<FormatError>(!condition.is_float, "the condition must be booleans");
   where_values(condition);
@@ -131,8 +201,18 @@ void SelectionOperators::arg_max() {
 
 namespace {
 
-constexpr OnnxOperator selection_rows[] = {{"Where", convert<&SelectionOperators::where>},
-                                           {"ArgMax", convert<&SelectionOperators::arg_max>}};
+constexpr OnnxOperator selection_rows[] = {
+    {"Greater", convert<&SelectionOperators::greater>},
+    {"Less", convert<&SelectionOperators::less>},
+    {"GreaterOrEqual", convert<&SelectionOperators::greater_or_equal>},
+    {"LessOrEqual", convert<&SelectionOperators::less_or_equal>},
+    {"Equal", convert<&SelectionOperators::equal>},
+    {"Not", convert<&SelectionOperators::negation>, true},
+    {"And", convert<&SelectionOperators::both>},
+    {"Or", convert<&SelectionOperators::either>},
+    {"Cast", convert<&SelectionOperators::cast>, true},
+    {"Where", convert<&SelectionOperators::where>},
+    {"ArgMax", convert<&SelectionOperators::arg_max>}};
 
 }  // namespace
 

@@ -26,6 +26,19 @@ double worst_ulp(F ours, G exact, double low, double high) {
   return worst;
 }
 
+/// Returns the largest error over random arguments in [low, high].
+template <class F, class G>
+double worst_error(F ours, G exact, double low, double high) {
+  const Random random(1, 3);
+  double worst = 0;
+  for (uint64_t i = 0; i < 200000; ++i) {
+    const double x = low + (high - low) * random.uniform(i);
+    const long double truth = exact(static_cast<long double>(x));
+    worst = std::max(worst, static_cast<double>(std::fabs(ours(x) - truth)));
+  }
+  return worst;
+}
+
 }  // namespace
 
 TEST_CASE("math: errors stay within the documented units in the last place") {
@@ -41,6 +54,17 @@ TEST_CASE("math: errors stay within the documented units in the last place") {
             math::log1p, [](long double x) { return std::log1p(x); }, 0, 2) <= 3);
   CHECK(worst_ulp(
             math::erf, [](long double x) { return std::erf(x); }, -7, 7) <= 27);
+  CHECK(worst_ulp(
+            math::atan, [](long double x) { return std::atan(x); }, -9, 9) <= 2);
+  const auto sine = [](long double x) { return std::sin(x); };
+  const auto cosine = [](long double x) { return std::cos(x); };
+  for (const double end : {1.0, 9.0, 0x1p20}) {
+    CAPTURE(end);
+    CHECK(worst_error(math::sin, sine, -end, end) <= 0x1p-52);
+    CHECK(worst_error(math::cos, cosine, -end, end) <= 0x1p-52);
+  }
+  CHECK(worst_error(math::sin, sine, -math::sin_end, math::sin_end) <= 0x1p-25);
+  CHECK(worst_error(math::cos, cosine, -math::sin_end, math::sin_end) <= 0x1p-25);
 }
 
 TEST_CASE("math: ends, infinities and NaN") {
@@ -70,6 +94,16 @@ TEST_CASE("math: ends, infinities and NaN") {
   CHECK(std::isnan(math::log1p(std::nan(""))));
   CHECK(math::erf(inf) == 1);
   CHECK(math::sigmoid(-inf) == 0);
+  CHECK(math::atan(inf) == 0x1.921fb54442d18p0);
+  CHECK(math::atan(-inf) == -0x1.921fb54442d18p0);
+  CHECK(math::atan(0x1p-60) == 0x1p-60);
+  CHECK(std::isnan(math::atan(std::nan(""))));
+  CHECK(math::sin(0x1p-60) == 0x1p-60);
+  CHECK(math::cos(0) == 1);
+  for (const double x : {inf, -inf, std::nan(""), 0x1.01p26, -1e300}) {
+    CHECK(std::isnan(math::sin(x)));
+    CHECK(std::isnan(math::cos(x)));
+  }
 }
 
 TEST_CASE("half: every f16 and bf16 goes to f32 and back unchanged") {

@@ -32,6 +32,13 @@ TEST_CASE("onnx: functions of each element") {
   const auto of = [](const char* type) { return OnnxModel({-1, 7}).node(type, {"x"}); };
   check_function(of("Erf"), [](double x) { return std::erf(x); });
   check_function(of("Abs"), [](double x) { return std::fabs(x); });
+  check_function(of("Sin"), [](double x) { return std::sin(x); });
+  check_function(of("Cos"), [](double x) { return std::cos(x); });
+  check_function(of("Atan"), [](double x) { return std::atan(x); });
+  check_function(of("Sign"), [](double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; });
+  check_function(of("Floor"), [](double x) { return std::floor(x); });
+  check_function(of("Ceil"), [](double x) { return std::ceil(x); });
+  check_function(of("Round"), [](double x) { return std::nearbyint(x); });
   check_function(of("Softplus"), [](double x) { return std::log1p(std::exp(x)); });
   check_function(of("Softsign"), [](double x) { return x / (1 + std::fabs(x)); });
   check_function(of("Mish"), [](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
@@ -48,6 +55,11 @@ TEST_CASE("onnx: functions of each element") {
                  [](double x) { return std::min(1.0, std::max(0.0, 0.25 * x + 0.375)); });
   check_function(of("ThresholdedRelu").with("alpha", 0.0f),
                  [](double x) { return std::max(0.0, x); });
+  check_function(of("ThresholdedRelu").with("alpha", 0.25f),
+                 [](double x) { return x > 0.25 ? x : 0; });
+  check_function(of("Shrink").with("lambd", 0.25f).with("bias", 0.125f), [](double x) {
+    return x > 0.25 ? x - 0.125 : x < -0.25 ? x + 0.125 : 0;
+  });
   check_function(of("Shrink").with("lambd", 0.5f).with("bias", 0.5f), [](double x) {
     return x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : 0;
   });
@@ -161,16 +173,55 @@ TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
   }
   // The other way round, or by another number, it is another function.
   for (const float at : {0.0f, 1.0f}) {
-    const std::string text =
-        error_of(OnnxModel({-1, 7})
-                     .floats("at", {}, {at})
-                     .floats("a", {}, {0.25f})
-                     .node("Greater", {"x", "at"}, {"c"})
-                     .node("Mul", {"a", "x"}, {"m"})
-                     .node("Where", {"c", at == 0 ? "m" : "x", at == 0 ? "x" : "m"}));
-    CHECK(text.find("'the Greater' (Greater): the operator is not supported") !=
-          std::string::npos);
+    const OnnxModel model =
+        OnnxModel({-1, 7})
+            .floats("at", {}, {at})
+            .floats("a", {}, {0.25f})
+            .node("Greater", {"x", "at"}, {"c"})
+            .node("Mul", {"a", "x"}, {"m"})
+            .node("Where", {"c", at == 0 ? "m" : "x", at == 0 ? "x" : "m"});
+    check_function(model, [at](double x) {
+      return at == 0 ? (x > 0 ? 0.25 * x : x) : (x > 1 ? x : 0.25 * x);
+    });
+    CHECK(count<LeakyRelu>(model.imported()) == 0);
   }
+}
+
+TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
+  const auto compared = [](const char* type) {
+    return OnnxModel({-1, 7})
+        .floats("one", {}, {1})
+        .node(type, {"x", "one"}, {"c"})
+        .node("Cast", {"c"})
+        .with("to", int64_t{1});
+  };
+  check_function(compared("Greater"), [](double x) { return x > 1 ? 1 : 0; });
+  check_function(compared("Less"), [](double x) { return x < 1 ? 1 : 0; });
+  check_function(compared("GreaterOrEqual"), [](double x) { return x >= 1 ? 1 : 0; });
+  check_function(compared("LessOrEqual"), [](double x) { return x <= 1 ? 1 : 0; });
+  check_function(compared("Equal"), [](double x) { return x == 1 ? 1 : 0; });
+  const auto joined = [](const char* type) {
+    return OnnxModel({-1, 7})
+        .floats("one", {}, {1})
+        .floats("low", {}, {-1})
+        .node("Less", {"x", "one"}, {"a"})
+        .node("Greater", {"x", "low"}, {"b"})
+        .node("Not", {"a"}, {"c"})
+        .node(type, {"c", "b"}, {"d"})
+        .node("Where", {"d", "x", "low"});
+  };
+  check_function(joined("And"), [](double x) { return x >= 1 ? x : -1; });
+  check_function(joined("Or"), [](double x) { return x > -1 ? x : -1; });
+  const OnnxModel any =
+      OnnxModel({-1, 7}).node("Cast", {"x"}, {"b"}).with("to", int64_t{9}).node("Where", {"b", "x", "x"});
+  check_function(any, [](double x) { return x; });
+  const OnnxModel rows = OnnxModel({-1, 3})
+                             .floats("zero", {}, {0})
+                             .floats("row", {3}, {5, 6, 7})
+                             .node("Greater", {"x", "zero"}, {"c"})
+                             .node("Where", {"c", "row", "x"});
+  const Numbers x = {1, -2, 3, -4, 5, -6};
+  check_close(answer(rows.imported(), x, 2), {5, -2, 7, -4, 6, -6});
 }
 
 TEST_CASE("onnx: PRelu has one slope, or one for each channel") {

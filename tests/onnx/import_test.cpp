@@ -123,8 +123,8 @@ TEST_CASE("onnx: Max and Min take any number of tensors, limited by numbers amon
 
 TEST_CASE("onnx: what is not read is refused by its node") {
   refused(
-      "m.onnx: node 'the Round' (Round): the operator is not supported: it has steps, which have no gradient: leave it out of the export, or compute it afterwards",
-      {1, 4}, [](auto& graph, auto&) { add_node(graph, "Round", {"x"}); });
+      "m.onnx: node 'the Hardmax' (Hardmax): the operator is not supported: leave it out of the export; compute it afterwards",
+      {1, 4}, [](auto& graph, auto&) { add_node(graph, "Hardmax", {"x"}); });
   refused(
       "m.onnx: node 'the Foo' (Foo): the operator is not supported: replace it with operators listed in docs/limits.md",
       {1, 4}, [](auto& graph, auto&) { add_node(graph, "Foo", {"x"}); });
@@ -165,14 +165,14 @@ TEST_CASE("onnx: what is not read is refused by its node") {
 
 TEST_CASE("onnx: all that is not read is one list, and what follows it is checked as well") {
   refused(
-      "m.onnx: 5 problems: tensor 'w': its data are in another file, which bytes alone do not give; nodes 'act1', 'act2' (Round): the operator is not supported: it has steps, which have no gradient: leave it out of the export, or compute it afterwards; node 'the AveragePool' (AveragePool): auto_pad MIDDLE is not supported, dilations other than 1 are not supported; node 'the Conv' (Conv): kernel_shape is not that of the filters",
+      "m.onnx: 5 problems: tensor 'w': its data are in another file, which bytes alone do not give; nodes 'act1', 'act2' (Hardmax): the operator is not supported: leave it out of the export; compute it afterwards; node 'the AveragePool' (AveragePool): auto_pad MIDDLE is not supported, dilations other than 1 are not supported; node 'the Conv' (Conv): kernel_shape is not that of the filters",
       {1, 2, 8, 8}, [](auto& graph, auto&) {
         add_floats(graph, "w", {3, 2, 3, 3}, std::vector<float>(54))
             .set_data_location(onnx::TensorProto::EXTERNAL);
         add_floats(graph, "v", {3, 2, 3, 3}, std::vector<float>(54));
         add_node(graph, "Conv", {"x", "w"}, "a");
         add_node(graph, "Relu", {"a"}, "b");
-        add_node(graph, "Round", {"x"}, "c").set_name("act1");
+        add_node(graph, "Hardmax", {"x"}, "c").set_name("act1");
         auto& pool = add_node(graph, "AveragePool", {"c"}, "d");
         set_integers(pool, "kernel_shape", {2, 2});
         set_integers(pool, "dilations", {2, 2});
@@ -180,9 +180,9 @@ TEST_CASE("onnx: all that is not read is one list, and what follows it is checke
         automatic.set_name("auto_pad");
         automatic.set_type(onnx::AttributeProto::STRING);
         automatic.set_s("MIDDLE");
-        add_node(graph, "Round", {"d"}, "e").set_name("act2");
+        add_node(graph, "Hardmax", {"d"}, "e").set_name("act2");
         auto& conv = add_node(graph, "Conv", {"c", "v"}, "f");  // its input has the shape that
-                                                                // Round keeps
+                                                                // Hardmax keeps
         set_integers(conv, "kernel_shape", {5, 5});
         add_node(graph, "Concat", {"b", "e", "f"});
       });

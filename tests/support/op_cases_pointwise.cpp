@@ -347,6 +347,21 @@ OpCase error_function() {
                 3, {.value = 32, .gradient = 8});
 }
 
+/// A smooth op without a largest operand below 80.
+template <class X, class F>
+OpCase smooth_everywhere(F value) {
+  OpCase c = smooth(X{}, elementwise<X>([value](const X&, double x, DType) { return value(x); }),
+                    -3, 3, {.value = 4, .gradient = 8});
+  c.uses.push_back({X{}, {{{65}, -80, 80}}});
+  return c;
+}
+
+/// An op with steps at halves or integers, and no slope.
+template <class X, class F>
+OpCase steps(F value) {
+  return with_corners<X>(value, [](double) { return 0.0; }, 0.55, 0.95, {});
+}
+
 /// Of negative infinity std::pow is an infinity or 0, here NaN.
 double power_of(double x, double exponent) {
   if (x < 0 && std::floor(exponent) != exponent) return std::nan("");
@@ -443,6 +458,12 @@ std::vector<OpCase> pointwise_cases() {
       mish(),
       error_function(),
       power(),
+      smooth_everywhere<Sin>([](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::sin(x); }),
+      smooth_everywhere<Cos>([](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::cos(x); }),
+      smooth_everywhere<Atan>([](double x) { return std::atan(x); }),
+      steps<Signum>([](double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }),
+      steps<Floor>([](double x) { return std::floor(x); }),
+      steps<Round>([](double x) { return std::nearbyint(x); }),
       dropout(),
       cast(),
   };

@@ -1,0 +1,32 @@
+// Cos: y = cos(x).
+#pragma once
+
+#include "qtape/core/math.h"
+#include "qtape/ops/families/elementwise.h"
+
+namespace qtape {
+
+struct Cos : Elementwise<Cos> {
+  static constexpr std::string_view name = "Cos";
+  static constexpr OpDocs docs{.summary = "The cosine of each element, in radians.",
+                               .formula = "y = cos(x).",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = -dy sin(x).",
+                               .saves = "x.",
+                               .edge_cases = "NaN where x is NaN or |x| > 2^26.",
+                               .source = "Elementary."};
+  static constexpr SlopeOf slope_of = SlopeOf::Operand;
+
+  static constexpr auto fields() { return std::tuple<>{}; }
+  template <class T>
+  T value(T x) const {
+    return static_cast<T>(math::cos(x));
+  }
+  template <class T>
+  T slope(T x) const {
+    return static_cast<T>(-math::sin(x));
+  }
+  bool operator==(const Cos&) const = default;
+};
+
+}  // namespace qtape

@@ -1,0 +1,33 @@
+// Round: the nearest integer, ties to even.
+#pragma once
+
+#include <cmath>
+
+#include "qtape/ops/families/elementwise.h"
+
+namespace qtape {
+
+struct Round : Elementwise<Round> {
+  static constexpr std::string_view name = "Round";
+  static constexpr OpDocs docs{.summary = "The nearest integer of each element.",
+                               .formula = "y = round(x), ties to the even integer.",
+                               .operands = elementwise::operands,
+                               .gradient = "dx = 0.",
+                               .saves = "nothing.",
+                               .edge_cases = "NaN and infinities stay.",
+                               .source = "Elementary."};
+  static constexpr SlopeOf slope_of = SlopeOf::Nothing;
+
+  static constexpr auto fields() { return std::tuple<>{}; }
+  template <class T>
+  T value(T x) const {
+    return std::nearbyint(x);
+  }
+  template <class T>
+  T slope(T) const {
+    return T(0);
+  }
+  bool operator==(const Round&) const = default;
+};
+
+}  // namespace qtape
