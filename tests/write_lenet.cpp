@@ -1,6 +1,7 @@
-// write_lenet FILE [norms|softmax]: writes an untrained LeNet for 28x28 images as an ONNX file
+// write_lenet FILE [norms|square]: writes an untrained LeNet for 28x28 images as an ONNX file
 // in PyTorch's layout; with `norms`, its first three layers have batch norms, as in files that
-// were exported in training mode; with `softmax`, a Softmax precedes the last layer.
+// were exported in training mode; with `square`, each channel of the last images is multiplied
+// by itself as a matrix, which has no integers.
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
@@ -58,6 +59,10 @@ class Writer {
       attribute.add_ints(2);
     }
   }
+  void square() {
+    const std::string x = last_;
+    node("MatMul", "square").add_input(x);
+  }
   onnx::NodeProto& node(const char* op, const std::string& label) {
     onnx::NodeProto& added = *graph().add_node();
     added.set_op_type(op);
@@ -103,9 +108,9 @@ class Writer {
 int main(int argc, char** argv) {
   return console::run_program("write_lenet", [&] {
     const std::string_view variant = argc == 3 ? argv[2] : "";
-    const bool norms = variant == "norms", softmax = variant == "softmax";
-    require<ArgumentError>(argc == 2 || norms || softmax,
-                           "usage: write_lenet FILE [norms|softmax]");
+    const bool norms = variant == "norms", square = variant == "square";
+    require<ArgumentError>(argc == 2 || norms || square,
+                           "usage: write_lenet FILE [norms|square]");
     Writer writer;
     writer.layer("Conv", "conv1", {6, 1, 5, 5});
     if (norms) writer.norm("norm1", 6);
@@ -115,11 +120,11 @@ int main(int argc, char** argv) {
     if (norms) writer.norm("norm2", 16);
     writer.node("Relu", {});
     writer.pool();
+    if (square) writer.square();
     writer.node("Flatten", {});
     writer.layer("Gemm", "fc1", {60, 256});
     if (norms) writer.norm("norm3", 60);
     writer.node("Relu", {});
-    if (softmax) writer.node("Softmax", {});
     writer.layer("Gemm", "fc2", {10, 60});
     writer.save(argv[1]);
   });

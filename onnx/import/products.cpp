@@ -85,7 +85,7 @@ void ProductOperators::matmul() {
                          "inputs of {} and {} would mix samples: expected equal ranks of at "
                          "least 3",
                          extents_text(a.shape), extents_text(b.shape));
-    const NodeId y = to.add(MatMul{}, {a.id, b.id});
+    const NodeId y = to.add(MatMul{}, {a.id, b.id}, to.node_label(node, "matmul"));
     OnnxValue result{.id = y, .shape = a.shape};
     result.shape.back() = b.shape.back();
     return give(std::move(result));

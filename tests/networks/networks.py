@@ -847,7 +847,7 @@ PATTERNS = [
     ("soft_argmax", lambda: Fn(lambda m, x: (torch.softmax(m.c(x).flatten(2), 2)[..., None] * m.g).sum(2), c=conv(3, 4), g=nn.Parameter(torch.rand(1, 1, 64, 2))), IMAGE),
     ("selective_kernel", between(lambda m, x: (torch.softmax(torch.stack([m.f(x.mean((2, 3))), m.g(x.mean((2, 3)))], 1), 1)[:, :, :, None, None] * torch.stack([x, m.c(x)], 1)).sum(1), f=lambda: nn.Linear(8, 8), g=lambda: nn.Linear(8, 8), c=lambda: conv(8, 8)), IMAGE),
     ("distribution_focal", lambda: Fn(lambda m, x: m.e(m.c(x).view(-1, 4, 8, 64).transpose(1, 2).softmax(1)).view(-1, 4, 64), c=conv(3, 32), e=nn.Conv2d(8, 1, 1, bias=False)), IMAGE),
-    ("softshrink", between(lambda m, x: F.softshrink(x, 0.2)), IMAGE), ("hardshrink", between(lambda m, x: F.hardshrink(x, 0.2)), IMAGE), ("threshold", between(lambda m, x: F.threshold(x, 0.1, -0.5)), IMAGE),
+    ("softshrink", between(lambda m, x: F.softshrink(x, 0.2)), IMAGE), ("hardshrink", between(lambda m, x: F.hardshrink(x, 0.2)), IMAGE),
     ("above_mean", between(lambda m, x: x * (x > x.mean(1, keepdim=True)).float()), IMAGE), ("where_two", between(lambda m, x: torch.where(m.c(x) > x, x, m.c(x) - 0.5), c=lambda: conv(8, 8)), IMAGE),
     ("sine_features", rows(lambda m, x: torch.cat([x, torch.sin(3 * x), torch.cos(3 * x)], 1)), [(8,)]), ("atan", rows(lambda m, x: torch.atan(x)), [(8,)]),
     ("sign", rows(lambda m, x: torch.sign(x)), [(8,)]), ("round", rows(lambda m, x: torch.round(x * 4) / 4), [(8,)]), ("remainder", rows(lambda m, x: torch.remainder(x, 1.0)), [(8,)]),
