@@ -38,16 +38,17 @@ SavedModel without_unread(const Graph& graph, const Parameters& parameters) {
   return with_values(std::move(result), parameters);
 }
 
-/// Returns `graph` with divisions by values that depend on inputs as products with the
-/// reciprocal, which is a table of codes; appends their labels.
-Graph without_quotients(const Graph& graph, std::vector<std::string>& labels) {
+/// Returns `graph` with divisions by values that depend on inputs, or by constants, as products
+/// with the reciprocal, which is a table of codes or a constant; appends their labels.
+Graph without_quotients(const Graph& graph, bool constants, std::vector<std::string>& labels) {
   const std::vector<bool> constant = constant_nodes(graph);
   const std::vector<bool> answered = needed_for(graph, graph.answers());
   Graph result;
   rewrite(graph, result, [&](NodeId id, const std::vector<NodeId>& operands) {
     const Node& node = graph[id];
     const bool quotient = std::holds_alternative<Div>(node.op) && answered[at(id)] &&
-                          !constant[at(node.operands[1])];
+                          constant[at(node.operands[1])] == constants &&
+                          !(constants && constant[at(node.operands[0])]);
     if (!quotient) return result.add(node.op, operands, node.label);
     labels.push_back(graph.name(id));
     const NodeId reciprocal = result.add(Pow{.exponent = -1}, {operands[1]});
@@ -124,7 +125,7 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   const bool plain = quantizers(graph).empty();
   if (plain) {
     Graph products =
-        without_softmaxes(without_quotients(graph, result.rewritten), result.rewritten);
+        without_softmaxes(without_quotients(graph, false, result.rewritten), result.rewritten);
     if (!result.rewritten.empty()) result.model = with_values(std::move(products), values());
   }
   ChannelProducts products = channel_products(now(), values());
@@ -136,6 +137,12 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   }
   append(result.rewritten, products.chains);
   if (plain) {
+    // Constants of channels have become products.
+    const size_t before = result.rewritten.size();
+    Graph quotients = without_quotients(now(), true, result.rewritten);
+    if (result.rewritten.size() > before) {
+      result.model = with_values(std::move(quotients), values());
+    }
     SubPixelGraph phases = sub_pixel_convolutions(now());
     if (!phases.labels.empty()) result.model = with_values(std::move(phases.graph), values());
     append(result.rewritten, phases.labels);

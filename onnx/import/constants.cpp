@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "qtape/onnx/import/operators.h"
 
@@ -13,7 +14,10 @@ struct ConstantOperators : OnnxOperators {
   void shape();
   void gather();
   void embedding();
+  void one_hot();
 };
+
+constexpr float most_classes = 4096;  // of OneHot, whose table is a square
 
 }  // namespace
 
@@ -117,6 +121,39 @@ void ConstantOperators::embedding() {
   give(std::move(result));
 }
 
+/// Looks up rows that are `on` where the column is the index, else `off`.
+void ConstantOperators::one_hot() {
+  const OnnxValue indices = to.to_same(x());
+  const int64_t axis = node.integer("axis", -1);
+  expect(axis == -1 || axis == indices.rank(), "axis {} is not supported: use the last", axis);
+  settle();
+  require<FormatError>(to.graph()[indices.id].type.dtype == DType::S32,
+                       "input 0 must hold integers");
+  const auto numbers = [&](int k, size_t count) {
+    const OnnxConstant& found = to.constant(node, k);
+    std::vector<float> floats = found.floats;
+    for (const int64_t each : found.integers) floats.push_back(static_cast<float>(each));
+    require<FormatError>(floats.size() == count, "input {} has {} numbers, expected {}", k,
+                         floats.size(), count);
+    return floats;
+  };
+  const float depth = numbers(1, 1)[0];
+  require<FormatError>(depth >= 1 && depth <= most_classes && depth == std::floor(depth),
+                       "the depth must be an integer in 1..{}, got {}", most_classes, depth);
+  const std::vector<float> values = numbers(2, 2);
+  const auto rows = static_cast<int64_t>(depth);
+  to.expect_room(rows * rows);
+  std::vector<float> table(static_cast<size_t>(rows * rows), values[0]);
+  for (int64_t k = 0; k < rows; ++k) table[static_cast<size_t>(k * rows + k)] = values[1];
+  const NodeId leaf =
+      to.add_state(to.node_label(node, "one_hot.table"), Shape{rows, rows}, std::move(table));
+  OnnxValue result{
+      .id = to.add(Embedding{}, {leaf, indices.id}, to.node_label(node, "one_hot")),
+      .shape = indices.shape};
+  result.shape.push_back(rows);
+  give(std::move(result));
+}
+
 void ConstantOperators::gather() {
   if (constant_input()) return embedding();
   gather_values();
@@ -127,6 +164,7 @@ namespace {
 constexpr OnnxOperator constant_rows[] = {
     {"Constant", convert<&ConstantOperators::constant>},
     {"ConstantOfShape", convert<&ConstantOperators::constant_of_shape>},
+    {"OneHot", convert<&ConstantOperators::one_hot>},
     {"Shape", convert<&ConstantOperators::shape>},
     {"Gather", convert<&ConstantOperators::gather>}};
 

@@ -292,7 +292,16 @@ void StructureFolds::gather() {
   const auto within = indices.shape.extents();
   extents.insert(extents.begin() + axis, within.begin(), within.end());
   (void)room_for(extents);
-  give_places(from, extents, places_along(from.shape, axis, at));
+  OnnxConstant result = elements_at(from, extents, places_along(from.shape, axis, at));
+  const int batch = from.batch_axis;
+  require<FormatError>(batch != axis && (batch < 0 || indices.batch_axis < 0),
+                       "it would select samples");
+  if (indices.batch_axis >= 0) {
+    result.batch_axis = axis + indices.batch_axis;
+  } else {
+    result.batch_axis = batch > axis ? batch + indices.shape.rank() - 1 : batch;
+  }
+  give_constant(std::move(result));
 }
 
 void StructureFolds::expand() {

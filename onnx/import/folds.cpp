@@ -67,8 +67,9 @@ Shape FoldOperators::room_for(const std::vector<int64_t>& extents) const {
   return shape;
 }
 
-void FoldOperators::give_places(const OnnxConstant& from, const std::vector<int64_t>& shape,
-                                const std::vector<size_t>& places, int k) {
+OnnxConstant FoldOperators::elements_at(const OnnxConstant& from,
+                                        const std::vector<int64_t>& shape,
+                                        const std::vector<size_t>& places) {
   OnnxConstant result{.shape = Shape(shape), .is_float = from.is_float};
   const auto take = [&](const auto& numbers, auto& taken) {
     if (numbers.empty()) return;
@@ -77,23 +78,34 @@ void FoldOperators::give_places(const OnnxConstant& from, const std::vector<int6
   };
   take(from.floats, result.floats);
   take(from.integers, result.integers);
-  finish(std::move(result), k);
+  return result;
+}
+
+void FoldOperators::give_places(const OnnxConstant& from, const std::vector<int64_t>& shape,
+                                const std::vector<size_t>& places, int k) {
+  finish(elements_at(from, shape, places), k);
 }
 
 void FoldOperators::finish(OnnxConstant result, int k) {
-  const auto isnan = [](float each) { return std::isnan(each); };
   for (int i = 0; i < node.inputs(); ++i) {
     const OnnxConstant* from = to.find_constant(node.input(i));
-    if (from == nullptr) continue;
-    result.unknown = result.unknown || from->unknown;
     // Along the batch axis all elements are the same, as for an axis of extent 1.
-    if (from->batch_axis < 0) continue;
+    if (from == nullptr || from->batch_axis < 0) continue;
     const int axis = from->batch_axis + result.shape.rank() - from->shape.rank();
     require<FormatError>(axis >= 0 && result.shape[axis] == 1 &&
                              (result.batch_axis < 0 || result.batch_axis == axis),
                          "a constant with the batch extent along axis {} is not supported",
                          from->batch_axis);
     result.batch_axis = axis;
+  }
+  give_constant(std::move(result), k);
+}
+
+void FoldOperators::give_constant(OnnxConstant result, int k) {
+  const auto isnan = [](float each) { return std::isnan(each); };
+  for (int i = 0; i < node.inputs(); ++i) {
+    const OnnxConstant* from = to.find_constant(node.input(i));
+    result.unknown = result.unknown || (from != nullptr && from->unknown);
   }
   result.unknown = result.unknown && std::ranges::any_of(result.floats, isnan);
   to.add_constant(node.output(k), std::move(result));

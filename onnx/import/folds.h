@@ -15,7 +15,10 @@ struct FoldOperators : OnnxOperators {
   bool has(int k) const { return to.has_input(node, k); }
   /// Returns all inputs.
   std::vector<const OnnxConstant*> all_inputs() const;
-  /// Sets output `k` to the elements of `from` at `places`.
+  /// Returns the elements of `from` at `places`.
+  static OnnxConstant elements_at(const OnnxConstant& from, const std::vector<int64_t>& shape,
+                                  const std::vector<size_t>& places);
+  /// Sets output `k` to these elements.
   void give_places(const OnnxConstant& from, const std::vector<int64_t>& shape,
                    const std::vector<size_t>& places, int k = 0);
   /// Sets the output to elements that `compute(i)` returns.
@@ -28,6 +31,8 @@ struct FoldOperators : OnnxOperators {
   Shape room_for(const std::vector<int64_t>& extents) const;
   /// Keeps the batch axis of inputs in the output.
   void finish(OnnxConstant result, int k = 0);
+  /// Sets output `k` to `result`, whose batch axis is set.
+  void give_constant(OnnxConstant result, int k = 0);
 };
 
 /// Returns the shape to which all shapes broadcast. Throws FormatError if there is none.

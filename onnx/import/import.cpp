@@ -85,6 +85,39 @@ std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& g
   return others;
 }
 
+/// True if a node reads the value, and all that do cast it to floats or take its shape.
+bool is_cast_to_floats(const onnx::GraphProto& graph, const std::string& name) {
+  bool cast = false;
+  for (const auto& each : graph.node()) {
+    if (std::ranges::find(each.input(), name) == each.input().end()) continue;
+    const OnnxNode node(each);
+    if (node.type() == "Shape") continue;
+    const int64_t type = node.type() == "Cast" ? node.integer("to", 0) : 0;
+    if (type != onnx::TensorProto::FLOAT && type != onnx::TensorProto::DOUBLE) return false;
+    cast = true;
+  }
+  return cast;
+}
+
+/// Declares inputs of integers as floats where nodes only read them as such. Returns a note for
+/// each.
+std::vector<std::string> declare_float_inputs(onnx::GraphProto& graph) {
+  constexpr int integers[] = {onnx::TensorProto::UINT8,  onnx::TensorProto::INT8,
+                              onnx::TensorProto::UINT16, onnx::TensorProto::INT16,
+                              onnx::TensorProto::INT32,  onnx::TensorProto::INT64};
+  std::vector<std::string> notes;
+  for (auto& input : *graph.mutable_input()) {
+    if (!input.type().has_tensor_type()) continue;
+    auto& type = *input.mutable_type()->mutable_tensor_type();
+    const bool whole = std::ranges::count(integers, type.elem_type()) > 0;
+    if (!whole || !is_cast_to_floats(graph, input.name())) continue;
+    type.set_elem_type(onnx::TensorProto::FLOAT);
+    notes.push_back(fmt::format("input '{}' is read as f32: all nodes cast its integers to floats",
+                                printable(input.name())));
+  }
+  return notes;
+}
+
 /// Returns notes about everything that no output needs.
 std::vector<std::string> left_out(const onnx::GraphProto& graph, const LiveParts& live,
                                   const std::set<std::string>& tensors) {
@@ -145,6 +178,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
   // A file with other calls is refused.
   if (calls.empty()) fuse_patterns(*model.mutable_graph());
+  const std::vector<std::string> cast = declare_float_inputs(*model.mutable_graph());
   const onnx::GraphProto& graph = model.graph();
   const LiveParts live = live_parts(graph);
   OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files));
@@ -176,7 +210,10 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   for (const auto& output : graph.output()) outputs.push_back(output.name());
   require<FormatError>(!outputs.empty(), "the graph has no outputs");
   const Graph result = importer.finish(outputs);
-  if (notes != nullptr) *notes = left_out(graph, live, tensors);
+  if (notes != nullptr) {
+    *notes = left_out(graph, live, tensors);
+    notes->insert(notes->end(), cast.begin(), cast.end());
+  }
   return needed_part(result, importer.values());
 }
 

@@ -75,7 +75,6 @@ std::string_view onnx_remedy(std::string_view type) {
       {"ArgMin", after},
       {"TopK", after},
       {"NonMaxSuppression", after},
-      {"OneHot", after},
       {"Hardmax", after},
       {"QuantizeLinear", quantized},
       {"DequantizeLinear", quantized},

@@ -343,6 +343,34 @@ TEST_CASE("onnx: the index of the largest element, and rows of a table") {
                                .imported();
   check_close(answer(words, std::vector<int32_t>{2, 0, 1, 1}, 2), {5, 6, 1, 2, 3, 4, 3, 4});
   CHECK(words.graph.find("e"));
+  const SavedModel columns = OnnxModel({-1, 2}, 17, onnx::TensorProto::INT64)
+                                 .integers("depth", {3})
+                                 .integers("values", {0, 1})
+                                 .node("OneHot", {"x", "depth", "values"}, {"h"})
+                                 .node("Cast", {"h"})
+                                 .with("to", int64_t{1})
+                                 .imported();
+  check_close(answer(columns, std::vector<int32_t>{2, 0}, 1), {0, 0, 1, 1, 0, 0});
+  CHECK(error_of(OnnxModel({-1, 2}, 17, onnx::TensorProto::INT64)
+                     .floats("depth", {1}, {2.5f})
+                     .integers("values", {0, 1})
+                     .node("OneHot", {"x", "depth", "values"})) ==
+        "m.onnx: node 'the OneHot' (OneHot): the depth must be an integer in 1..4096, got 2.5");
+}
+
+TEST_CASE("onnx: rows of a table for each position, repeated for each sample") {
+  const SavedModel model = OnnxModel({-1, 2, 1})
+                               .floats("p.weight", {3, 2}, {1, 2, 3, 4, 5, 6})
+                               .integers("places", {2, 0})
+                               .node("Shape", {"x"}, {"extents"})
+                               .integers("two", {2})
+                               .node("Slice", {"extents", "none", "two"}, {"repeats"})
+                               .integers("none", {0})
+                               .node("Expand", {"places", "repeats"}, {"all"})
+                               .node("Gather", {"p.weight", "all"}, {"positions"})
+                               .node("Add", {"x", "positions"})
+                               .imported();
+  check_close(answer(model, Numbers{0, 10, 20, 30}, 2), {5, 6, 11, 12, 25, 26, 31, 32});
 }
 
 TEST_CASE("onnx: products with axes in another order") {

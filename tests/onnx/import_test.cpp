@@ -227,6 +227,29 @@ TEST_CASE("onnx: what no output needs is not read, and that is noted") {
                                           "2 nodes are left out: no output needs them"});
 }
 
+TEST_CASE("onnx: an input of integers that nodes only cast to floats is f32") {
+  for (const bool other : {false, true}) {
+    std::vector<std::string> notes;
+    const std::string bytes = model_of({1, 4}, [other](auto& graph, auto&) {
+      graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+          onnx::TensorProto::UINT8);
+      auto& to = *add_node(graph, "Cast", {"x"}, other ? "f" : "y").add_attribute();
+      to.set_name("to");
+      to.set_type(onnx::AttributeProto::INT);
+      to.set_i(onnx::TensorProto::FLOAT);
+      if (other) add_node(graph, "Add", {"f", "x"});
+    });
+    if (other) {
+      CHECK(error_of(bytes) == "m.onnx: input 'x': expected floats, got type 2");
+      continue;
+    }
+    const SavedModel model = parse_onnx(bytes, "m.onnx", &notes);
+    CHECK(model.graph[NodeId{0}].type.dtype == DType::F32);
+    CHECK(notes == std::vector<std::string>{
+                       "input 'x' is read as f32: all nodes cast its integers to floats"});
+  }
+}
+
 TEST_CASE("onnx: filters over one axis make inputs channels last, wherever they are kept") {
   for (const bool node : {false, true}) {
     const SavedModel model =

@@ -25,9 +25,10 @@ struct OperatorModel {
   std::vector<Extents> integers = {};  ///< inputs after these
   std::vector<std::pair<const char*, Value>> attributes = {};
   int64_t opset = 17;
+  int32_t x_type = onnx::TensorProto::FLOAT;
 
   OnnxModel model() const {
-    OnnxModel made(x, opset);
+    OnnxModel made(x, opset, x_type);
     std::vector<std::string> inputs = {"x"};
     for (const Extents& extents : floats) {
       inputs.push_back(fmt::format("f{}", inputs.size()));
@@ -114,6 +115,7 @@ inline std::vector<OperatorModel> particular_operators() {
       {"Split", rows, {}, {{4}}, {{"axis", one}}},
       {"Slice", image, {}, {{1, 0}, {3, 6}, {2, 3}, {1, 2}}},
       {"Gather", rows, {}, {{2, 0, 1}}, {{"axis", one}}},
+      {"OneHot", rows, {}, {{5}, {0, 1}}, {}, 17, onnx::TensorProto::INT64},
       {"Expand", {-1, 1, 6}, {}, {{1, 5, 6}}},
       {"Tile", rows, {}, {{1, 2, 3}}},
       {"Pad", image, {}, {{0, 0, 1, 2, 0, 0, 1, 0}}},

@@ -167,6 +167,9 @@ TEST_CASE("rewrite: norms, scales and offsets without a product get integers") {
   const auto turned = [](test::Net& n, NodeId x) {
     return n.add(Sub{}, {n.parameter({1}, "one"), x}, "turned");
   };
+  const auto quotient = [](test::Net& n, NodeId x) {
+    return n.add(Div{}, {x, n.parameter({3, 1, 1}, "d")}, "quotient");
+  };
   const auto softmax = [](test::Net& n, NodeId x) {
     return n.add(Softmax{.axis = 1}, {x}, "p");
   };
@@ -185,6 +188,7 @@ TEST_CASE("rewrite: norms, scales and offsets without a product get integers") {
                       {"scale", {2, 3, 3, 4}, scaled, {}, {"scaled"}},
                       {"standardized", {2, 3, 3, 4}, standardized, {}, {"standardized"}},
                       {"one number", {4, 6}, turned, {}, {"turned"}},
+                      {"quotient by a constant", {2, 3, 3, 4}, quotient, {}, {"quotient"}},
                       {"softmax over positions", {2, 3, 3, 4}, softmax, {}, {"p"}},
                       {"softmaxes without labels", {4, 6}, two, {}, {"%1", "log", "%3"}}};
   for (const Row& row : rows) {
