@@ -81,7 +81,9 @@ class Inserter {
     rewrite(graph_, result_, [&](NodeId id, const std::vector<NodeId>& operands) {
       return copies_[id] = copy(id, operands);
     });
-    check(inserted_ > 0, "no product has unquantized weights that match '{}'",
+    // Completion quantizes networks without products.
+    const bool none = options_.complete && options_.input && options_.pattern == "*";
+    check(inserted_ > 0 || none, "no product has unquantized weights that match '{}'",
           options_.pattern);
     return std::move(result_);
   }
@@ -198,7 +200,10 @@ std::set<NodeId> unquantized_nodes(const Graph& graph) {
     if (needed[static_cast<size_t>(i)] && id.index >= 0) found.insert(id);
   }
   for (NodeId id : answers) {
-    if (analysis[id].kind == IntegerKind::Pending) found.insert(id);
+    const Node& origin = graph[analysis.origin(id)];
+    const bool given =
+        std::holds_alternative<Input>(origin.op) && origin.type.dtype == DType::F32;
+    if (analysis[id].kind == IntegerKind::Pending || given) found.insert(id);
   }
   return found;
 }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "qtape/tests/support/integer_nets.h"
+
 using namespace qtape;
 
 TEST_CASE(
@@ -22,4 +24,13 @@ TEST_CASE(
   const NodeId factor = quantized[quantized.at("scaled")].operands[1];
   CHECK(std::holds_alternative<FakeQuantize>(quantized[factor].op));
   CHECK(quantized[factor].operands[0] == quantized.at("b"));
+}
+
+TEST_CASE("quantizers: of a network without products, and of an output that is the input") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {2, 4}}, {}, "x");
+  const NodeId y = graph.add(Relu{}, {x}, "y");
+  graph.set_outputs({y, graph.add(Reshape{.shape = {-1, 2, 2}}, {x}, "same")});
+  const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
+  CHECK(test::disagreement(test::Settled(quantized, 4), 4, test::Effort::Some) == "");
 }
