@@ -1,10 +1,11 @@
-// exp, log, tanh, erf, sin, cos and atan in plain IEEE arithmetic: vectorisable, with equal bits on every
-// machine.
+// exp, log, tanh, erf, sin, cos and atan in plain IEEE arithmetic: vectorisable, with equal
+// bits on every machine.
 //
 // A libm selects different code by processor, so its last bits differ. These functions compute
 // in double: exp and log within 1 unit in the last place, atan within 2, tanh and log1p within
 // 3, expm1 within 4 and erf within 27; sin and cos within 2^-52 for |x| <= 2^20, and within
-// 2^-25 as far as sin_end. Results in f32 are therefore correctly rounded except for rare near-ties.
+// 2^-25 as far as sin_end. Results in f32 are therefore correctly rounded except for rare
+// near-ties.
 #pragma once
 
 #include <bit>
@@ -157,9 +158,8 @@ inline double sin_turned(double x, double n) {
   const double bounded = within ? x : 0.0;
   const double turns = (bounded * 0x1.45f306dc9c883p-1 + round_magic) - round_magic;
   // pi / 2 in three parts, of which multiples below 2^20 are exact.
-  const double r =
-      ((bounded - turns * 0x1.921fb54400000p0) - turns * 0x1.0b4611a600000p-34) -
-      turns * 0x1.3198a2e037073p-69;
+  const double r = ((bounded - turns * 0x1.921fb54400000p0) - turns * 0x1.0b4611a600000p-34) -
+                   turns * 0x1.3198a2e037073p-69;
   const double z = r * r;
   double odd = -1.0 / 1307674368000.0;
   odd = odd * z + 1.0 / 6227020800.0;

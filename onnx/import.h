@@ -41,8 +41,9 @@ struct OnnxImportOptions {
 ///   Softplus, Softsign, Mish, Gelu, Erf, Clip, Sigmoid, Tanh, HardSigmoid, HardSwish,
 ///   ThresholdedRelu, Shrink, Abs, Sign, Floor, Ceil, Round, Sin, Cos, Atan, Exp, Log, Neg,
 ///   Sqrt, Reciprocal, Pow (by a constant), Softmax, LogSoftmax, Add, Sub, Mul, Div, Min and
-///   Max, Greater, Less, GreaterOrEqual, LessOrEqual, Equal, Not, And, Or, Where, GRU, LSTM, RNN, Concat, Split, Slice, Gather (constant indices; rows of a constant table
-///   by an input of integers), OneHot, ArgMax, Expand, Tile, Reshape, Flatten, Squeeze, Unsqueeze,
+///   Max, Greater, Less, GreaterOrEqual, LessOrEqual, Equal, Not, And, Or, Where, GRU, LSTM,
+///   RNN, Concat, Split, Slice, Gather (constant indices; rows of a constant table by an input
+///   of integers), OneHot, ArgMax, Expand, Tile, Reshape, Flatten, Squeeze, Unsqueeze,
 ///   Transpose, Pad, DepthToSpace, SpaceToDepth, Resize and Upsample (nearest and linear),
 ///   ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceL1, ReduceL2, ReduceSumSquare,
 ///   ReduceLogSum, ReduceLogSumExp, Dropout, Identity, Cast, Constant, Shape, Size,
@@ -55,7 +56,8 @@ struct OnnxImportOptions {
 ///   The batch may be axis 1 of values there, as PyTorch exports it: of an input if axis 0 is
 ///   fixed and axis 1 is not, or if the operator reads it. Such inputs and outputs are fed and
 ///   returned with the batch first.
-/// - Inputs of integers are s32, or f32 if all nodes that read them cast them to floats. Outputs
+/// - Inputs of integers are s32, or f32 if all nodes that read them cast them to floats.
+/// Outputs
 ///   that are indices are floats.
 /// - Nodes, inputs and tensors that no output needs are skipped.
 /// - Functions of the model are replaced by their nodes.

@@ -37,6 +37,7 @@ struct NumberFolds : FoldOperators {
   void where();
   void cast();
   void reduce();
+  void range();
 
   void combine(std::string_view op, const OnnxConstant& a, const OnnxConstant& b);
 };
@@ -143,10 +144,13 @@ void NumberFolds::unary() {
     if (op == "Ceil") return std::ceil(x);
     if (op == "Round") return std::nearbyint(x);
     if (op == "Relu") return x > 0 ? x : 0;
+    if (op == "Sign") return x > 0 ? 1 : x < 0 ? -1 : x;
     // Equal bits on every machine.
     const auto exact = static_cast<double>(x);
     if (op == "Sigmoid") return static_cast<float>(math::sigmoid(exact));
     if (op == "Tanh") return static_cast<float>(math::tanh(exact));
+    if (op == "Sin") return static_cast<float>(math::sin(exact));
+    if (op == "Cos") return static_cast<float>(math::cos(exact));
     return static_cast<float>(op == "Exp" ? math::exp(exact) : math::log(exact));
   });
 }
@@ -301,6 +305,30 @@ void NumberFolds::reduce() {
   });
 }
 
+void NumberFolds::range() {
+  const auto one = [&](int k) {
+    const OnnxConstant& found = input(k);
+    require<FormatError>(
+        !found.is_float && found.integers.size() == 1 && !is_batch(found.integers[0]),
+        "start, limit and delta must be integers that do not depend on the "
+        "number of samples");
+    return found.integers[0];
+  };
+  const int64_t start = one(0), limit = one(1), delta = one(2);
+  for (const int64_t each : {start, limit, delta}) {
+    require<FormatError>(each >= -Shape::max_elements && each <= Shape::max_elements,
+                         "{} exceeds the largest tensor", each);
+  }
+  require<FormatError>(delta != 0, "a delta of 0 is not supported");
+  const int64_t distance = delta > 0 ? limit - start : start - limit;
+  const int64_t step = delta > 0 ? delta : -delta;
+  const int64_t count = std::max<int64_t>(0, (distance + step - 1) / step);
+  to.expect_room(count);
+  std::vector<int64_t> numbers;
+  for (int64_t k = 0; k < count; ++k) numbers.push_back(start + k * delta);
+  give_integers(std::move(numbers));
+}
+
 namespace {
 
 constexpr OnnxOperator number_rows[] = {{"Add", convert<&NumberFolds::binary>},
@@ -331,6 +359,9 @@ constexpr OnnxOperator number_rows[] = {{"Add", convert<&NumberFolds::binary>},
                                         {"Relu", convert<&NumberFolds::unary>},
                                         {"Sigmoid", convert<&NumberFolds::unary>},
                                         {"Tanh", convert<&NumberFolds::unary>},
+                                        {"Sign", convert<&NumberFolds::unary>},
+                                        {"Sin", convert<&NumberFolds::unary>},
+                                        {"Cos", convert<&NumberFolds::unary>},
                                         {"Not", convert<&NumberFolds::invert>},
                                         {"Clip", convert<&NumberFolds::clip>},
                                         {"Where", convert<&NumberFolds::where>},
@@ -341,7 +372,8 @@ constexpr OnnxOperator number_rows[] = {{"Add", convert<&NumberFolds::binary>},
                                         {"ReduceMin", convert<&NumberFolds::reduce>},
                                         {"ReduceMax", convert<&NumberFolds::reduce>},
                                         {"ReduceL2", convert<&NumberFolds::reduce>},
-                                        {"ReduceSumSquare", convert<&NumberFolds::reduce>}};
+                                        {"ReduceSumSquare", convert<&NumberFolds::reduce>},
+                                        {"Range", convert<&NumberFolds::range>}};
 
 }  // namespace
 

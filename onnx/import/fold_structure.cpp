@@ -21,7 +21,6 @@ struct StructureFolds : FoldOperators {
   void gather();
   void expand();
   void tile();
-  void range();
 
   void give_reshaped(const std::vector<int64_t>& extents);
 };
@@ -361,30 +360,6 @@ void StructureFolds::tile() {
   give_places(from, extents, places);
 }
 
-void StructureFolds::range() {
-  const auto one = [&](int k) {
-    const OnnxConstant& found = input(k);
-    require<FormatError>(
-        !found.is_float && found.integers.size() == 1 && !is_batch(found.integers[0]),
-        "start, limit and delta must be integers that do not depend on the "
-        "number of samples");
-    return found.integers[0];
-  };
-  const int64_t start = one(0), limit = one(1), delta = one(2);
-  for (const int64_t each : {start, limit, delta}) {
-    require<FormatError>(each >= -Shape::max_elements && each <= Shape::max_elements,
-                         "{} exceeds the largest tensor", each);
-  }
-  require<FormatError>(delta != 0, "a delta of 0 is not supported");
-  const int64_t distance = delta > 0 ? limit - start : start - limit;
-  const int64_t step = delta > 0 ? delta : -delta;
-  const int64_t count = std::max<int64_t>(0, (distance + step - 1) / step);
-  to.expect_room(count);
-  std::vector<int64_t> numbers;
-  for (int64_t k = 0; k < count; ++k) numbers.push_back(start + k * delta);
-  give_integers(std::move(numbers));
-}
-
 namespace {
 
 constexpr OnnxOperator structure_rows[] = {{"Size", convert<&StructureFolds::size>},
@@ -399,8 +374,7 @@ constexpr OnnxOperator structure_rows[] = {{"Size", convert<&StructureFolds::siz
                                            {"Slice", convert<&StructureFolds::slice>},
                                            {"Gather", convert<&StructureFolds::gather>},
                                            {"Expand", convert<&StructureFolds::expand>},
-                                           {"Tile", convert<&StructureFolds::tile>},
-                                           {"Range", convert<&StructureFolds::range>}};
+                                           {"Tile", convert<&StructureFolds::tile>}};
 
 }  // namespace
 

@@ -112,8 +112,9 @@ std::vector<std::string> declare_float_inputs(onnx::GraphProto& graph) {
     const bool whole = std::ranges::count(integers, type.elem_type()) > 0;
     if (!whole || !is_cast_to_floats(graph, input.name())) continue;
     type.set_elem_type(onnx::TensorProto::FLOAT);
-    notes.push_back(fmt::format("input '{}' is read as f32: all nodes cast its integers to floats",
-                                printable(input.name())));
+    notes.push_back(
+        fmt::format("input '{}' is read as f32: all nodes cast its integers to floats",
+                    printable(input.name())));
   }
   return notes;
 }
@@ -172,6 +173,25 @@ std::set<std::string> tensor_names(const onnx::GraphProto& graph) {
   return names;
 }
 
+/// Adds the nodes that constants do not decide.
+void add_nodes(OnnxImporter& importer, const onnx::GraphProto& graph,
+               const std::vector<int>& others, const std::map<int, std::string>& calls) {
+  const NormPatterns patterns = find_norms(graph, others, importer);
+  for (const int i : others) {
+    if (patterns.merged.contains(i)) continue;
+    if (const auto norm = patterns.norms.find(i); norm != patterns.norms.end()) {
+      add_norm(importer, graph, norm->second);
+      continue;
+    }
+    const OnnxNode node(graph.node(i));
+    if (const auto call = calls.find(i); call != calls.end()) {
+      importer.refuse_node(i, node, call->second);
+    } else {
+      importer.add_node(i, node);
+    }
+  }
+}
+
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
                         std::vector<std::string>* notes, const OnnxImportOptions& options) {
   const std::map<int, std::string> calls = inline_functions(model);
@@ -192,20 +212,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
     const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
     if (read) importer.add_input(input, one_axis, by_steps);
   }
-  const NormPatterns patterns = find_norms(graph, others, importer);
-  for (const int i : others) {
-    if (patterns.merged.contains(i)) continue;
-    if (const auto norm = patterns.norms.find(i); norm != patterns.norms.end()) {
-      add_norm(importer, graph, norm->second);
-      continue;
-    }
-    const OnnxNode node(graph.node(i));
-    if (const auto call = calls.find(i); call != calls.end()) {
-      importer.refuse_node(i, node, call->second);
-    } else {
-      importer.add_node(i, node);
-    }
-  }
+  add_nodes(importer, graph, others, calls);
   std::vector<std::string> outputs;
   for (const auto& output : graph.output()) outputs.push_back(output.name());
   require<FormatError>(!outputs.empty(), "the graph has no outputs");

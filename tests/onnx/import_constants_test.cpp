@@ -59,6 +59,20 @@ TEST_CASE("onnx: constants of a Concat that do not fit are refused") {
   CHECK(refused({1, 2, 3}, counted(6), 0) == place + "axis 0 would join samples");
 }
 
+TEST_CASE("onnx: functions of constants, as an encoding of positions, are computed once") {
+  const auto added = [](const char* type) {
+    return answer(OnnxModel({-1, 3})
+                      .floats("p", {3}, {-0.5f, 0, 2})
+                      .node(type, {"p"}, {"e"})
+                      .node("Add", {"x", "e"})
+                      .imported(),
+                  Numbers{0, 0, 0}, 1);
+  };
+  check_close(added("Sin"), {std::sin(-0.5), 0, std::sin(2.0)});
+  check_close(added("Cos"), {std::cos(-0.5), 1, std::cos(2.0)});
+  check_close(added("Sign"), {-1, 0, 1});
+}
+
 TEST_CASE("onnx: products of an initial state are computed before any sample") {
   const SavedModel model = OnnxModel({-1, 2})
                                .floats("h", {1, 2}, {1, -2})

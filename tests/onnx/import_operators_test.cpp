@@ -173,13 +173,12 @@ TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
   }
   // The other way round, or by another number, it is another function.
   for (const float at : {0.0f, 1.0f}) {
-    const OnnxModel model =
-        OnnxModel({-1, 7})
-            .floats("at", {}, {at})
-            .floats("a", {}, {0.25f})
-            .node("Greater", {"x", "at"}, {"c"})
-            .node("Mul", {"a", "x"}, {"m"})
-            .node("Where", {"c", at == 0 ? "m" : "x", at == 0 ? "x" : "m"});
+    const OnnxModel model = OnnxModel({-1, 7})
+                                .floats("at", {}, {at})
+                                .floats("a", {}, {0.25f})
+                                .node("Greater", {"x", "at"}, {"c"})
+                                .node("Mul", {"a", "x"}, {"m"})
+                                .node("Where", {"c", at == 0 ? "m" : "x", at == 0 ? "x" : "m"});
     check_function(model, [at](double x) {
       return at == 0 ? (x > 0 ? 0.25 * x : x) : (x > 1 ? x : 0.25 * x);
     });
@@ -212,8 +211,10 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
   };
   check_function(joined("And"), [](double x) { return x >= 1 ? x : -1; });
   check_function(joined("Or"), [](double x) { return x > -1 ? x : -1; });
-  const OnnxModel any =
-      OnnxModel({-1, 7}).node("Cast", {"x"}, {"b"}).with("to", int64_t{9}).node("Where", {"b", "x", "x"});
+  const OnnxModel any = OnnxModel({-1, 7})
+                            .node("Cast", {"x"}, {"b"})
+                            .with("to", int64_t{9})
+                            .node("Where", {"b", "x", "x"});
   check_function(any, [](double x) { return x; });
   const OnnxModel rows = OnnxModel({-1, 3})
                              .floats("zero", {}, {0})

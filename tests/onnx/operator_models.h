@@ -136,9 +136,9 @@ inline std::vector<OperatorModel> particular_operators() {
 /// also axes, and functions of two values also a constant.
 inline std::vector<OperatorModel> operator_models() {
   std::vector<OperatorModel> all = particular_operators();
-  constexpr std::string_view binary[] = {"Add", "Sub", "Mul", "Div", "Greater",
-                                         "Less", "GreaterOrEqual", "LessOrEqual", "Equal",
-                                         "And", "Or"};
+  constexpr std::string_view binary[] = {
+      "Add",         "Sub",   "Mul", "Div", "Greater", "Less", "GreaterOrEqual",
+      "LessOrEqual", "Equal", "And", "Or"};
   for (const std::string_view each : onnx_operators()) {
     const std::string type(each);
     if (std::ranges::count(all, type, &OperatorModel::type) > 0) continue;

@@ -350,8 +350,9 @@ OpCase error_function() {
 /// A smooth op without a largest operand below 80.
 template <class X, class F>
 OpCase smooth_everywhere(F value) {
-  OpCase c = smooth(X{}, elementwise<X>([value](const X&, double x, DType) { return value(x); }),
-                    -3, 3, {.value = 4, .gradient = 8});
+  OpCase c =
+      smooth(X{}, elementwise<X>([value](const X&, double x, DType) { return value(x); }), -3,
+             3, {.value = 4, .gradient = 8});
   c.uses.push_back({X{}, {{{65}, -80, 80}}});
   return c;
 }
@@ -458,10 +459,14 @@ std::vector<OpCase> pointwise_cases() {
       mish(),
       error_function(),
       power(),
-      smooth_everywhere<Sin>([](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::sin(x); }),
-      smooth_everywhere<Cos>([](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::cos(x); }),
+      smooth_everywhere<Sin>(
+          [](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::sin(x); }),
+      smooth_everywhere<Cos>(
+          [](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::cos(x); }),
       smooth_everywhere<Atan>([](double x) { return std::atan(x); }),
-      steps<Signum>([](double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }),
+      steps<Signum>([](double x) { return x > 0   ? 1
+                                          : x < 0 ? -1
+                                                  : x; }),
       steps<Floor>([](double x) { return std::floor(x); }),
       steps<Round>([](double x) { return std::nearbyint(x); }),
       dropout(),

@@ -65,8 +65,9 @@ constexpr const char* fault =
 }  // namespace
 
 TEST_CASE("float parts: all of them are told at once, each with what helps") {
-  CHECK(text_of(parts_between_layers()) ==
-        fmt::format("MatMul %6 'first': {0}\nMatMul %14: {0}\nMatMul %17 'third': {0}\n", fault));
+  CHECK(
+      text_of(parts_between_layers()) ==
+      fmt::format("MatMul %6 'first': {0}\nMatMul %14: {0}\nMatMul %17 'third': {0}\n", fault));
 }
 
 TEST_CASE(
