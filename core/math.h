@@ -3,9 +3,9 @@
 //
 // A libm selects different code by processor, so its last bits differ. These functions compute
 // in double: exp and log within 1 unit in the last place, atan within 2, tanh and log1p within
-// 3, expm1 within 4 and erf within 27; sin and cos within 2^-52 for |x| <= 2^20, and within
-// 2^-25 as far as sin_end. Results in f32 are therefore correctly rounded except for rare
-// near-ties.
+// 3, expm1 within 4, erf within 27, and sin and cos within 2^-52 for |x| <= 2^20. Results in
+// f32 are therefore correctly rounded except for rare near-ties. Beyond 2^20 sin and cos are
+// within 2^-25, as far as sin_end.
 #pragma once
 
 #include <bit>
@@ -152,7 +152,7 @@ inline constexpr double sin_end = 0x1p26;
 
 namespace detail {
 
-/// Sine of n quarter turns more than x.
+/// Returns the sine of x plus n quarter turns.
 inline double sin_turned(double x, double n) {
   const bool within = std::fabs(x) <= sin_end;
   const double bounded = within ? x : 0.0;

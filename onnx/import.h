@@ -57,8 +57,7 @@ struct OnnxImportOptions {
 ///   fixed and axis 1 is not, or if the operator reads it. Such inputs and outputs are fed and
 ///   returned with the batch first.
 /// - Inputs of integers are s32, or f32 if all nodes that read them cast them to floats.
-/// Outputs
-///   that are indices are floats.
+/// - Outputs that are indices or booleans are floats.
 /// - Nodes, inputs and tensors that no output needs are skipped.
 /// - Functions of the model are replaced by their nodes.
 /// - Data of tensors in other files are read from the folder of the model, or below it, and not

@@ -15,6 +15,7 @@ struct Atan : Elementwise<Atan> {
                                .saves = "x.",
                                .edge_cases = "NaN stays NaN.",
                                .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -16,6 +16,7 @@ struct Floor : Elementwise<Floor> {
                                .saves = "nothing.",
                                .edge_cases = "NaN and infinities stay.",
                                .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
 
   static constexpr auto fields() { return std::tuple<>{}; }

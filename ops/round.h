@@ -9,13 +9,14 @@ namespace qtape {
 
 struct Round : Elementwise<Round> {
   static constexpr std::string_view name = "Round";
-  static constexpr OpDocs docs{.summary = "The nearest integer of each element.",
+  static constexpr OpDocs docs{.summary = "Each element rounded to the nearest integer.",
                                .formula = "y = round(x), ties to the even integer.",
                                .operands = elementwise::operands,
                                .gradient = "dx = 0.",
                                .saves = "nothing.",
                                .edge_cases = "NaN and infinities stay.",
                                .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
 
   static constexpr auto fields() { return std::tuple<>{}; }

@@ -8,12 +8,13 @@ namespace qtape {
 struct Signum : Elementwise<Signum> {
   static constexpr std::string_view name = "Signum";
   static constexpr OpDocs docs{.summary = "The sign of each element.",
-                               .formula = "y = 1 where x > 0, -1 where x < 0, else 0.",
+                               .formula = "y = 1 where x > 0, -1 where x < 0, else x.",
                                .operands = elementwise::operands,
                                .gradient = "dx = 0.",
                                .saves = "nothing.",
                                .edge_cases = "NaN stays NaN.",
                                .source = "Elementary."};
+  static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
 
   static constexpr auto fields() { return std::tuple<>{}; }

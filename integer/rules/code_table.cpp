@@ -89,15 +89,6 @@ class CodeFunction {
   size_t last_ = 0;
 };
 
-/// Returns the smallest and the largest code of `codes`, less than its grid has where limits
-/// precede its quantizer.
-CodeLimits reachable(const Graph& graph, const IntegerAnalysis& analysis, NodeId codes,
-                     const Grid& grid, const QParams<float>& q) {
-  if (!is_quantizer(graph[codes].op)) return grid.limits;
-  const IntegerForm& before = analysis[graph[codes].operands[0]];
-  return clamped_limits(before.low, before.high, q, grid);
-}
-
 }  // namespace
 
 CodeTable code_table(const Graph& graph, const IntegerAnalysis& analysis, NodeId x,
@@ -106,10 +97,9 @@ CodeTable code_table(const Graph& graph, const IntegerAnalysis& analysis, NodeId
   CodeFunction function(graph, analysis, x, numbers);
   const int64_t rows = function.rows();
   CodeTable table;
-  const CodeLimits limits = reachable(graph, analysis, analysis[x].codes, input, input_q);
   const auto value_at = [&](int32_t code, int64_t row) {
     const float value = function(value_of(static_cast<float>(code), input_q), row);
-    const bool within = code >= limits.q_min && code <= limits.q_max;
+    const bool within = code >= input.limits.q_min && code <= input.limits.q_max;
     if (std::isnan(value) && within && !table.undefined) table.undefined = code;
     return std::isnan(value) ? q.zero_point : code_of(value, q, grid);
   };

@@ -14,8 +14,7 @@ struct CodeTable {
   /// One output code for each code that the input dtype can hold; with constants that differ by
   /// channel, a row of these for each index of the last axis.
   Tensor values;
-  /// A code that x can have, within its range and limits, for which the function returns NaN,
-  /// which has no code.
+  /// A code within the range of x for which the function returns NaN, which has no code.
   std::optional<int32_t> undefined;
 };
 

@@ -23,7 +23,7 @@ struct IntegerRule<X> {
   static constexpr bool keeps_codes = true;
   static Verdict classify(const X&, const Operands& operands) {
     if (operands.form(0).kind == IntegerKind::Indices) {
-      return refusal("moves indices, which integers only look up or output as they are",
+      return refusal("moves indices, which integers only look up or output unchanged",
                      "give each Embedding an input of its own, or use an output before it");
     }
     return classify_codes(operands);

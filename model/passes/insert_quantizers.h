@@ -62,8 +62,9 @@ InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
 /// If a product that gained a quantizer feeds an AddBias whose bias depends on no input, and
 /// its accumulators have a grid (`accumulators_have_grid`), the bias is rounded to that grid by
 /// `fc1.bias.quantized`, and a following BatchNormCorrection reads the rounded bias. Parameter
-/// values fit the copy, because labels are kept. Throws GraphError if nothing matches and for
-/// ops that are not quantizers.
+/// values fit the copy, because labels are kept. Throws GraphError for ops that are
+/// not quantizers, and if nothing matches, unless the quantizers of all other nodes are
+/// inserted as well (`complete` with the pattern `*`).
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options);
 
 }  // namespace qtape

@@ -1,6 +1,8 @@
 #include "qtape/model/passes/last_softmax.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
@@ -14,18 +16,6 @@ bool is_any(const Op& op) {
 }
 
 bool is_softmax(const Op& op) { return is_any<Softmax, LogSoftmax>(op); }
-
-/// Returns how often the answers, and nodes that they need, read each node.
-std::vector<int> reads(const Graph& graph, const std::vector<NodeId>& answers) {
-  const std::vector<bool> needed = needed_for(graph, answers);
-  std::vector<int> counts(static_cast<size_t>(graph.size()), 0);
-  for (const NodeId id : ids(graph)) {
-    if (!needed[at(id)]) continue;
-    for (const NodeId operand : graph[id].operands) ++counts[at(operand)];
-  }
-  for (const NodeId id : answers) ++counts[at(id)];
-  return counts;
-}
 
 /// True for an ArgMax along the axis of the Softmax or LogSoftmax that it reads.
 bool finds_class(const Graph& graph, NodeId id) {
@@ -53,17 +43,23 @@ NodeId scores_of(const Graph& graph, NodeId answer) {
 
 std::vector<NodeId> last_softmaxes(const Graph& graph) {
   const std::vector<NodeId> answers = graph.answers();
-  const std::vector<int> counts = reads(graph, answers);
-  std::vector<NodeId> found;
-  for (const NodeId answer : answers) {
-    const NodeId last = scores_of(graph, answer);
-    bool alone = is_softmax(graph[last].op);
-    for (NodeId id = answer; alone && id != last; id = graph[id].operands[0]) {
-      alone = counts[at(id)] == 1;
+  const std::vector<bool> needed = needed_for(graph, answers);
+  std::map<NodeId, NodeId> scores;  // by node that only moves them, or finds the largest
+  std::set<NodeId> last;
+  for (const NodeId id : ids(graph)) {
+    if (!needed[at(id)]) continue;
+    const Op& op = graph[id].op;
+    for (const NodeId operand : graph[id].operands) {
+      const auto found = scores.find(operand);
+      if (found == scores.end()) continue;
+      const bool moves =
+          is_any<Reshape, Flatten, Transpose, Cast>(op) || finds_class(graph, id);
+      if (!moves) last.erase(found->second);
+      if (moves) scores.emplace(id, found->second);
     }
-    if (alone && counts[at(last)] == 1) found.push_back(last);
+    if (is_softmax(op) && scores.emplace(id, id).second) last.insert(id);
   }
-  return found;
+  return {last.begin(), last.end()};
 }
 
 Graph without_last_softmaxes(const Graph& graph) {

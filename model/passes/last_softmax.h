@@ -11,9 +11,9 @@ namespace qtape {
 /// the largest class.
 NodeId scores_of(const Graph& graph, NodeId answer);
 
-/// Returns the Softmax and LogSoftmax nodes after which nothing is computed: each is an answer,
-/// or Reshape, Flatten, Transpose, Cast and an ArgMax along its axis alone lie between it and
-/// an answer. Losses do not count.
+/// Returns the Softmax and LogSoftmax nodes after which nothing is computed: Reshape, Flatten,
+/// Transpose, Cast and an ArgMax along its axis alone lie between each and the answers that
+/// need it. Losses do not count.
 std::vector<NodeId> last_softmaxes(const Graph& graph);
 
 /// Returns the graph without its last Softmax and LogSoftmax nodes: the nodes that read them

@@ -1,6 +1,9 @@
 #include "qtape/model/passes/rewrite_layers.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "qtape/engine/constants.h"
@@ -38,70 +41,111 @@ SavedModel without_unread(const Graph& graph, const Parameters& parameters) {
   return with_values(std::move(result), parameters);
 }
 
-/// Returns `graph` with divisions by values that depend on inputs, or by constants, as products
-/// with the reciprocal, which is a table of codes or a constant; appends their labels.
-Graph without_quotients(const Graph& graph, bool constants, std::vector<std::string>& labels) {
-  const std::vector<bool> constant = constant_nodes(graph);
-  const std::vector<bool> answered = needed_for(graph, graph.answers());
-  Graph result;
-  rewrite(graph, result, [&](NodeId id, const std::vector<NodeId>& operands) {
-    const Node& node = graph[id];
-    const bool quotient = std::holds_alternative<Div>(node.op) && answered[at(id)] &&
-                          constant[at(node.operands[1])] == constants &&
-                          !(constants && constant[at(node.operands[0])]);
-    if (!quotient) return result.add(node.op, operands, node.label);
-    labels.push_back(graph.name(id));
-    const NodeId reciprocal = result.add(Pow{.exponent = -1}, {operands[1]});
-    return result.add(Mul{}, {operands[0], reciprocal}, node.label);
-  });
-  return result;
-}
-
-/// Adds the sum of exponentials of a Softmax: along an axis of operand x, less its maximum.
+/// Max, differences, exponentials and their sum for a Softmax of x along `axis`.
 struct SoftmaxParts {
   NodeId shifted;      ///< x - max(x)
   NodeId exponential;  ///< exp(shifted)
-  NodeId sum;          ///< sum(exponential), within 1 and the extent; its own extent is 1
+  NodeId sum;          ///< sum(exponential), at least 1; its extent along the axis is 1
 
   SoftmaxParts(Graph& graph, NodeId x, int axis, const std::string& name) {
     const std::vector<int> axes = {axis};
     const NodeId largest = graph.add(Max{.axes = axes, .keep_dims = true}, {x});
     shifted = graph.add(Sub{}, {x, largest}, name + ".shifted");
     exponential = graph.add(Exp{}, {shifted}, name + ".exp");
-    const NodeId total = graph.add(Sum{.axes = axes, .keep_dims = true}, {exponential});
+    const NodeId total =
+        graph.add(Sum{.axes = axes, .keep_dims = true}, {exponential}, name + ".sum");
+    // Rounded terms may sum to less than the 1 of the largest element. A function precedes the
+    // limit, so that the sum is quantized before it and the limit is part of the table.
     const Shape& shape = graph[x].type.shape;
     const auto extent = static_cast<double>(shape[resolve_axis(axis, shape)]);
-    // Rounded terms may sum to less than the 1 of the largest element.
-    sum = graph.add(Clamp{.low = 1, .high = extent}, {total}, name + ".sum");
+    sum = graph.add(Clamp{.low = 1, .high = extent}, {graph.add(Affine{}, {total})});
   }
 };
 
-/// Returns `graph` with Softmax and LogSoftmax nodes, except last ones, as exponentials of
-/// differences, their sum and a table of it; appends their labels.
-Graph without_softmaxes(const Graph& graph, std::vector<std::string>& labels) {
+/// Copies a graph with quotients, Softmax and LogSoftmax as layers that have integers.
+class Tables {
+ public:
+  explicit Tables(const Graph& graph)
+      : graph_(graph),
+        constant_(constant_nodes(graph)),
+        answered_(needed_for(graph, graph.answers())),
+        last_(last_softmaxes(graph)) {}
+
+  /// Divisions by values that depend on inputs become products with the reciprocal, which is a
+  /// table of codes; Softmax and LogSoftmax nodes, except last ones, exponentials of
+  /// differences, their sum and a table of it. Appends their labels.
+  Graph run(std::vector<std::string>& labels) {
+    rewrite(graph_, result_, [&](NodeId id, const std::vector<NodeId>& operands) {
+      const Node& node = graph_[id];
+      const bool last = std::ranges::find(last_, id) != last_.end();
+      std::optional<NodeId> made;
+      if (answered_[at(id)] && !last) made = rewritten(id, operands);
+      if (!made) return result_.add(node.op, operands, node.label);
+      labels.push_back(graph_.name(id));
+      return *made;
+    });
+    return std::move(result_);
+  }
+
+ private:
+  std::optional<NodeId> rewritten(NodeId id, const std::vector<NodeId>& operands) {
+    const Node& node = graph_[id];
+    if (std::holds_alternative<Div>(node.op) && !constant_[at(node.operands[1])]) {
+      return product(operands[0], operands[1], node.label);
+    }
+    if (const auto* softmax = std::get_if<Softmax>(&node.op)) {
+      const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);
+      return product(parts.exponential, parts.sum, node.label);
+    }
+    if (const auto* softmax = std::get_if<LogSoftmax>(&node.op)) {
+      const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);
+      return result_.add(Sub{}, {parts.shifted, result_.add(Log{}, {parts.sum})}, node.label);
+    }
+    return std::nullopt;
+  }
+
+  NodeId product(NodeId x, NodeId divisor, const std::string& label) {
+    const NodeId reciprocal = result_.add(Pow{.exponent = -1}, {divisor});
+    return result_.add(Mul{}, {x, reciprocal}, label);
+  }
+
+  SoftmaxParts parts_of(NodeId id, NodeId x, int axis) {
+    const auto taken = [&](const std::string& label) {
+      return std::ranges::any_of(std::array{".shifted", ".exp", ".sum"}, [&](const char* part) {
+        return graph_.find(label + part) || result_.find(label + part);
+      });
+    };
+    return {result_, x, axis, unused_label(label_near(graph_, id), taken)};
+  }
+
+  const Graph& graph_;
+  std::vector<bool> constant_;
+  std::vector<bool> answered_;
+  std::vector<NodeId> last_;
+  Graph result_;
+};
+
+/// Returns `graph` with divisions by leaves without 0 as products with the reciprocal, a
+/// constant with one scale; appends their labels.
+Graph without_constant_quotients(const Graph& graph, const Parameters& parameters,
+                                 std::vector<std::string>& labels) {
+  const std::vector<bool> constant = constant_nodes(graph);
   const std::vector<bool> answered = needed_for(graph, graph.answers());
-  const std::vector<NodeId> last = last_softmaxes(graph);
-  Graph result;
-  const auto taken = [&](const std::string& label) {
-    return graph.find(label + ".exp") || result.find(label + ".exp");
+  const auto divides = [&](NodeId id) {
+    const bool leaf =
+        constant[at(id)] && graph[id].operands.empty() && graph[id].type.dtype == DType::F32;
+    return leaf && std::ranges::all_of(leaf_values(graph, parameters, id),
+                                       [](float each) { return std::isfinite(1 / each); });
   };
+  Graph result;
   rewrite(graph, result, [&](NodeId id, const std::vector<NodeId>& operands) {
     const Node& node = graph[id];
-    const auto* softmax = std::get_if<Softmax>(&node.op);
-    const auto* logarithm = std::get_if<LogSoftmax>(&node.op);
-    const bool stays = (softmax == nullptr && logarithm == nullptr) || !answered[at(id)] ||
-                       std::ranges::find(last, id) != last.end();
-    if (stays) return result.add(node.op, operands, node.label);
+    const bool quotient = std::holds_alternative<Div>(node.op) && answered[at(id)] &&
+                          !constant[at(node.operands[0])] && divides(node.operands[1]);
+    if (!quotient) return result.add(node.op, operands, node.label);
     labels.push_back(graph.name(id));
-    const SoftmaxParts parts(result, operands[0],
-                             softmax != nullptr ? softmax->axis : logarithm->axis,
-                             unused_label(label_near(graph, id), taken));
-    if (logarithm != nullptr) {
-      const NodeId log = result.add(Log{}, {parts.sum});
-      return result.add(Sub{}, {parts.shifted, log}, node.label);
-    }
-    const NodeId reciprocal = result.add(Pow{.exponent = -1}, {parts.sum});
-    return result.add(Mul{}, {parts.exponential, reciprocal}, node.label);
+    const NodeId reciprocal = result.add(Pow{.exponent = -1}, {operands[1]});
+    return result.add(Mul{}, {operands[0], reciprocal}, node.label);
   });
   return result;
 }
@@ -124,8 +168,7 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   };
   const bool plain = quantizers(graph).empty();
   if (plain) {
-    Graph products =
-        without_softmaxes(without_quotients(graph, false, result.rewritten), result.rewritten);
+    Graph products = Tables(graph).run(result.rewritten);
     if (!result.rewritten.empty()) result.model = with_values(std::move(products), values());
   }
   ChannelProducts products = channel_products(now(), values());
@@ -139,7 +182,7 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   if (plain) {
     // Constants of channels have become products.
     const size_t before = result.rewritten.size();
-    Graph quotients = without_quotients(now(), true, result.rewritten);
+    Graph quotients = without_constant_quotients(now(), values(), result.rewritten);
     if (result.rewritten.size() > before) {
       result.model = with_values(std::move(quotients), values());
     }

@@ -21,11 +21,11 @@ struct RewrittenLayers {
 /// Returns a network that computes the same in evaluation, up to f32 rounding, and whose layers
 /// have integers: scales and offsets per channel become products (`channel_products`), batch
 /// norms are folded (`fold_norms`), transposed convolutions become convolutions
-/// (`sub_pixel_convolutions`), divisions become products with the reciprocal, Softmax and
-/// LogSoftmax that are not last exponentials of differences and their sum. Leaves without
-/// readers are removed. Nodes that only losses need stay. Constants of scales and offsets
-/// become parameters of the products. In graphs with quantizers norms are folded where that is
-/// possible. Throws GraphError if the graph cannot be evaluated.
+/// (`sub_pixel_convolutions`), divisions become products with the reciprocal, and each
+/// Softmax or LogSoftmax that is not last becomes exponentials of differences and their sum.
+/// Leaves without readers are removed. Nodes that only losses need stay. Constants of scales
+/// and offsets become parameters of the products. In graphs with quantizers norms are folded
+/// where that is possible. Throws GraphError if the graph cannot be evaluated.
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/channels.h"
+#include "qtape/onnx/import/module_paths.h"
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {
@@ -63,20 +63,17 @@ NodeId OnnxOperators::with_constant(OnnxValue& a, const OnnxConstant& constant,
 
 namespace {
 
-std::string lower(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 bool is_number(const OnnxConstant& constant, int rank) {
   return constant.is_float && constant.shape.elements() == 1 && constant.shape.rank() <= rank;
 }
 
 }  // namespace
 
+NodeId OnnxOperators::is_positive(NodeId x) { return to.add(Relu{}, {to.add(Signum{}, {x})}); }
+
 NodeId OnnxOperators::with_number(const Op& op, NodeId x, double number, bool first) {
-  require<FormatError>(std::isfinite(number), "the constant must be finite, got {}", number);
+  require<FormatError>(std::isfinite(number),
+                       "the constant must be finite, got {}: use a large number", number);
   if (std::holds_alternative<Add>(op)) return to.add(Affine{.offset = number}, {x});
   if (std::holds_alternative<Sub>(op)) {
     return first ? to.add(Affine{.factor = -1, .offset = number}, {x})
@@ -130,7 +127,7 @@ OnnxValue OnnxOperators::combined(const Op& op, OnnxValue a, OnnxValue b) {
   for (size_t k = 0; k < result.shape.size(); ++k) {
     result.shape[k] = std::max(a.shape[k], b.shape[k]);
   }
-  result.id = to.add(op, {a.id, b.id}, to.node_label(node, lower(name_of(op))));
+  result.id = to.add(op, {a.id, b.id}, to.node_label(node, lower_case(name_of(op))));
   return result;
 }
 
@@ -165,17 +162,26 @@ void ElementOperators::extreme() {
   give(std::move(*a));
 }
 
-OnnxValue OnnxOperators::arithmetic(const Op& op, int left, int right) {
+OnnxValue OnnxOperators::arithmetic(const Op& op, int left, int right, bool trained) {
   const bool first = to.is_constant(node.input(left));
   const bool second = to.is_constant(node.input(right));
-  if (!first && !second) return combined(op, operand(left), operand(right));
   OnnxValue a = operand(first ? right : left);
-  const OnnxConstant& constant = to.constant(node, first ? left : right);
+  require<FormatError>(to.graph()[a.id].type.dtype != DType::S32,
+                       "it computes with indices, which can only look up rows of a table");
+  if (!first && !second) {
+    OnnxValue b = operand(right);
+    return combined(op, std::move(a), std::move(b));
+  }
+  OnnxConstant constant = to.constant(node, first ? left : right);
+  if (!trained && !constant.is_float) {  // booleans
+    for (const int64_t each : constant.integers) constant.floats.push_back(each != 0 ? 1 : 0);
+    constant.is_float = true;
+  }
   if (is_number(constant, a.rank())) {
     a.id = with_number(op, a.id, double{constant.floats[0]}, first);
     return a;
   }
-  const NodeId c = with_constant(a, constant, node.input(first ? left : right));
+  const NodeId c = with_constant(a, constant, node.input(first ? left : right), trained);
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;
   const bool bias = std::holds_alternative<Add>(op) && is_product(to.graph()[a.id].op) &&

@@ -151,6 +151,7 @@ void NumberFolds::unary() {
     if (op == "Tanh") return static_cast<float>(math::tanh(exact));
     if (op == "Sin") return static_cast<float>(math::sin(exact));
     if (op == "Cos") return static_cast<float>(math::cos(exact));
+    if (op == "Atan") return static_cast<float>(math::atan(exact));
     return static_cast<float>(op == "Exp" ? math::exp(exact) : math::log(exact));
   });
 }
@@ -362,6 +363,7 @@ constexpr OnnxOperator number_rows[] = {{"Add", convert<&NumberFolds::binary>},
                                         {"Sign", convert<&NumberFolds::unary>},
                                         {"Sin", convert<&NumberFolds::unary>},
                                         {"Cos", convert<&NumberFolds::unary>},
+                                        {"Atan", convert<&NumberFolds::unary>},
                                         {"Not", convert<&NumberFolds::invert>},
                                         {"Clip", convert<&NumberFolds::clip>},
                                         {"Where", convert<&NumberFolds::where>},

@@ -85,10 +85,15 @@ std::vector<int> add_constants(OnnxImporter& importer, const onnx::GraphProto& g
   return others;
 }
 
-/// True if a node reads the value, and all that do cast it to floats or take its shape.
-bool is_cast_to_floats(const onnx::GraphProto& graph, const std::string& name) {
+/// True if at least one node casts the value to floats and all others only take its shape.
+bool is_cast_to_floats(const onnx::GraphProto& graph, const LiveParts& live,
+                       const std::string& name) {
   bool cast = false;
-  for (const auto& each : graph.node()) {
+  for (const int i : live.nodes) {
+    const onnx::NodeProto& each = graph.node(i);
+    std::set<std::string> within;
+    add_names_of_branches(each, within);
+    if (within.contains(name)) return false;
     if (std::ranges::find(each.input(), name) == each.input().end()) continue;
     const OnnxNode node(each);
     if (node.type() == "Shape") continue;
@@ -101,7 +106,8 @@ bool is_cast_to_floats(const onnx::GraphProto& graph, const std::string& name) {
 
 /// Declares inputs of integers as floats where nodes only read them as such. Returns a note for
 /// each.
-std::vector<std::string> declare_float_inputs(onnx::GraphProto& graph) {
+std::vector<std::string> declare_float_inputs(onnx::GraphProto& graph, const LiveParts& live,
+                                              const std::set<std::string>& tensors) {
   constexpr int integers[] = {onnx::TensorProto::UINT8,  onnx::TensorProto::INT8,
                               onnx::TensorProto::UINT16, onnx::TensorProto::INT16,
                               onnx::TensorProto::INT32,  onnx::TensorProto::INT64};
@@ -110,7 +116,8 @@ std::vector<std::string> declare_float_inputs(onnx::GraphProto& graph) {
     if (!input.type().has_tensor_type()) continue;
     auto& type = *input.mutable_type()->mutable_tensor_type();
     const bool whole = std::ranges::count(integers, type.elem_type()) > 0;
-    if (!whole || !is_cast_to_floats(graph, input.name())) continue;
+    if (!whole || tensors.contains(input.name())) continue;
+    if (!is_cast_to_floats(graph, live, input.name())) continue;
     type.set_elem_type(onnx::TensorProto::FLOAT);
     notes.push_back(
         fmt::format("input '{}' is read as f32: all nodes cast its integers to floats",
@@ -198,16 +205,17 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
   // A file with other calls is refused.
   if (calls.empty()) fuse_patterns(*model.mutable_graph());
-  const std::vector<std::string> cast = declare_float_inputs(*model.mutable_graph());
   const onnx::GraphProto& graph = model.graph();
   const LiveParts live = live_parts(graph);
+  const std::set<std::string> tensors = tensor_names(graph);
+  const std::vector<std::string> cast =
+      declare_float_inputs(*model.mutable_graph(), live, tensors);
   OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files));
   for (const auto& value : graph.value_info()) importer.declare(value);
   for (const auto& output : graph.output()) importer.declare(output);
   const std::vector<int> others = add_constants(importer, graph, live, calls);
   const bool one_axis = has_conv_over_one_axis(graph, live, importer);
   const std::set<std::string> by_steps = read_by_steps(graph, live);
-  const std::set<std::string> tensors = tensor_names(graph);
   for (const auto& input : graph.input()) {
     const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
     if (read) importer.add_input(input, one_axis, by_steps);

@@ -317,8 +317,10 @@ const OnnxConstant& OnnxImporter::constant(const OnnxNode& node, int k) const {
 bool OnnxImporter::repeats_for_samples(const OnnxNode& node,
                                        const OnnxConstant& constant) const {
   constexpr std::string_view recurrent[] = {"GRU", "LSTM", "RNN"};
-  constexpr std::string_view pointwise[] = {"Add", "Sub", "Mul",   "Div",  "Min",
-                                            "Max", "Pow", "Where", "PRelu"};
+  constexpr std::string_view pointwise[] = {"Add",         "Sub",     "Mul",  "Div",
+                                            "Min",         "Max",     "Pow",  "Where",
+                                            "PRelu",       "Greater", "Less", "GreaterOrEqual",
+                                            "LessOrEqual", "Equal",   "And",  "Or"};
   if (constant.batch_axis < 0) return true;
   if (std::ranges::find(recurrent, node.type()) != std::end(recurrent)) return true;
   if (std::ranges::find(pointwise, node.type()) == std::end(pointwise)) return false;

@@ -101,13 +101,6 @@ void OnnxOperators::expect_equal_rows() const {
   }
 }
 
-void OnnxOperators::same() {
-  if (node.type() == "Cast") {
-    const int64_t type = node.integer("to", 0);
-    expect(type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::DOUBLE,
-           "casts to type {} are not supported", type);
-  }
-  give(x());
-}
+void OnnxOperators::same() { give(x()); }
 
 }  // namespace qtape

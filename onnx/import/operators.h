@@ -91,7 +91,7 @@ struct OnnxOperators {
   /// Sets the output to operand 0.
   void same();
   /// Adds a leaf for a constant operand, in the element order of `a`: a parameter, or a state
-  /// if not `trained`. Sets the shape of `a` to that of their sum.
+  /// if not `trained`. Sets the shape of `a` to that to which both broadcast.
   NodeId with_constant(OnnxValue& a, const OnnxConstant& constant, const std::string& name,
                        bool trained = true);
   /// Returns `op` of an element and a number, which is operand 0 if `first`, as a function of
@@ -99,8 +99,11 @@ struct OnnxOperators {
   NodeId with_number(const Op& op, NodeId x, double number, bool first);
   /// Returns `op` of two values, which broadcast, in one element order.
   OnnxValue combined(const Op& op, OnnxValue a, OnnxValue b);
-  /// Returns Add, Sub, Mul or Div of two operands, of which one may be a constant.
-  OnnxValue arithmetic(const Op& op, int left, int right);
+  /// Returns Add, Sub, Mul or Div of two operands, of which one may be a constant. If not
+  /// `trained`, that becomes a state and may hold booleans.
+  OnnxValue arithmetic(const Op& op, int left, int right, bool trained = true);
+  /// Returns 1 where x is above 0, else 0.
+  NodeId is_positive(NodeId x);
   /// Multiplies a constant matrix by operand 1.
   void matmul_left();
   /// Throws FormatError if the operands have different numbers of rows for each sample.

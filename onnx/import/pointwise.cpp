@@ -94,7 +94,7 @@ void PointwiseOperators::softsign() {
 
 /// Returns 1 where x is above `limit`, else 0.
 NodeId PointwiseOperators::above(NodeId x, double limit) {
-  return to.add(Relu{}, {to.add(Signum{}, {to.add(Affine{.offset = -limit}, {x})})});
+  return is_positive(to.add(Affine{.offset = -limit}, {x}));
 }
 
 /// Converts x where x > alpha, else 0.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/operators.h"
@@ -18,9 +17,9 @@ struct SelectionOperators : OnnxOperators {
   void less() { give(above(1, 0)); }
   void greater_or_equal() { give(opposite(above(1, 0))); }
   void less_or_equal() { give(opposite(above(0, 1))); }
-  void equal() { give(opposite(is_other(arithmetic(Sub{}, 0, 1)))); }
+  void equal() { give(opposite(is_other(arithmetic(Sub{}, 0, 1, false)))); }
   void negation() { give(opposite(x())); }
-  void both() { give(arithmetic(Mul{}, 0, 1)); }
+  void both() { give(arithmetic(Mul{}, 0, 1, false)); }
   void either();
   void cast();
   void where();
@@ -30,7 +29,8 @@ struct SelectionOperators : OnnxOperators {
   OnnxValue opposite(OnnxValue a);
   OnnxValue is_other(OnnxValue a);
   void where_computed();
-  std::optional<OnnxValue> chosen(OnnxValue mask, int k);
+  bool is_zero(int k) const;
+  OnnxValue chosen(OnnxValue mask, int k);
   void where_values(const OnnxConstant& condition);
   OnnxValue masked(OnnxValue a, OnnxConstant mask);
 };
@@ -74,8 +74,8 @@ OnnxConstant mask_of(const OnnxConstant& condition, bool value) {
 
 /// Returns 1 where operand `left` is larger than operand `right`.
 OnnxValue SelectionOperators::above(int left, int right) {
-  OnnxValue a = arithmetic(Sub{}, left, right);
-  a.id = to.add(Relu{}, {to.add(Signum{}, {a.id})});
+  OnnxValue a = arithmetic(Sub{}, left, right, false);
+  a.id = is_positive(a.id);
   return a;
 }
 
@@ -93,27 +93,42 @@ OnnxValue SelectionOperators::is_other(OnnxValue a) {
 
 /// Converts to a + b - a b.
 void SelectionOperators::either() {
-  give(combined(Sub{}, arithmetic(Add{}, 0, 1), arithmetic(Mul{}, 0, 1)));
+  OnnxValue sum = arithmetic(Add{}, 0, 1, false);
+  OnnxValue product = arithmetic(Mul{}, 0, 1, false);
+  give(combined(Sub{}, std::move(sum), std::move(product)));
 }
 
+/// Casts between floats change nothing, as those between integers.
 void SelectionOperators::cast() {
-  if (node.integer("to", 0) != onnx::TensorProto::BOOL) return same();
-  give(is_other(x()));
+  using Proto = onnx::TensorProto;
+  const int64_t type = node.integer("to", 0);
+  OnnxValue a = x();
+  if (type == Proto::BOOL) return give(is_other(std::move(a)));
+  const bool indices = to.graph()[a.id].type.dtype == DType::S32;
+  const bool floats = type == Proto::FLOAT || type == Proto::DOUBLE;
+  const bool integers = indices && (type == Proto::INT32 || type == Proto::INT64);
+  expect(floats || integers, "casts to type {} are not supported", type);
+  if (indices && floats) a.id = to.add(Cast{}, {a.id});
+  give(std::move(a));
 }
 
-/// Returns operand k times the mask, or nullopt for the number 0.
-std::optional<OnnxValue> SelectionOperators::chosen(OnnxValue mask, int k) {
+/// True for one number, which is 0.
+bool SelectionOperators::is_zero(int k) const {
+  const OnnxConstant* constant = to.find_constant(node.input(k));
+  return constant != nullptr && constant->floats == std::vector<float>{0};
+}
+
+/// Returns operand k times the mask.
+OnnxValue SelectionOperators::chosen(OnnxValue mask, int k) {
   if (!to.is_constant(node.input(k))) return combined(Mul{}, std::move(mask), operand(k));
   const OnnxConstant& constant = to.constant(node, k);
   require<FormatError>(constant.is_float, "input {} must hold floats", k);
-  if (std::ranges::all_of(constant.floats, [](float each) { return each == 0; }) &&
-      constant.shape.elements() == 1) {
-    return std::nullopt;
-  }
-  if (constant.shape.elements() == 1 && constant.shape.rank() <= mask.rank()) {
+  require<FormatError>(constant.shape.rank() <= mask.rank(),
+                       "input {} has more axes than the condition", k);
+  if (constant.shape.elements() == 1) {
     mask.id = with_number(Mul{}, mask.id, double{constant.floats[0]}, false);
   } else {
-    const NodeId factors = with_constant(mask, constant, node.input(k));
+    const NodeId factors = with_constant(mask, constant, node.input(k), false);
     mask.id = to.add(Mul{}, {mask.id, factors});
   }
   return mask;
@@ -122,10 +137,11 @@ std::optional<OnnxValue> SelectionOperators::chosen(OnnxValue mask, int k) {
 /// Selects by a mask that depends on inputs: an infinity or NaN that is not selected gives NaN.
 void SelectionOperators::where_computed() {
   const OnnxValue mask = x();
-  std::optional<OnnxValue> a = chosen(mask, 1);
-  std::optional<OnnxValue> b = chosen(opposite(mask), 2);
-  require<FormatError>(a || b, "it selects 0 or 0");
-  give(a && b ? combined(Add{}, std::move(*a), std::move(*b)) : a ? *a : *b);
+  if (is_zero(2)) return give(chosen(mask, 1));
+  OnnxValue b = chosen(opposite(mask), 2);
+  if (is_zero(1)) return give(std::move(b));
+  OnnxValue a = chosen(mask, 1);
+  give(combined(Add{}, std::move(a), std::move(b)));
 }
 
 /// Multiplies by 0 and 1, which training does not change.
@@ -140,23 +156,18 @@ void SelectionOperators::where_values(const OnnxConstant& condition) {
   const bool first = to.is_constant(node.input(1)), second = to.is_constant(node.input(2));
   OnnxValue a = masked(operand(first ? 2 : 1), mask_of(condition, !first));
   if (!first && !second) {
-    OnnxValue b = operand(2);
-    require<FormatError>(a.shape == b.shape, "inputs 1 and 2 have the shapes {} and {}",
-                         extents_text(a.shape), extents_text(b.shape));
-    if (a.layout != b.layout || a.flat != b.flat) {
-      a = to.to_same(a);
-      b = to.to_same(b);
-    }
-    b = masked(std::move(b), mask_of(condition, false));
-    a.id = to.add(Add{}, {a.id, b.id});
-    return give(std::move(a));
+    OnnxValue b = masked(operand(2), mask_of(condition, false));
+    return give(combined(Add{}, std::move(a), std::move(b)));
   }
   const OnnxConstant& other = to.constant(node, first ? 1 : 2);
   require<FormatError>(other.is_float, "input {} must hold floats", first ? 1 : 2);
   const OnnxConstant chosen = mask_of(condition, first);
   OnnxConstant offsets{.shape = common_shape(condition.shape, other.shape)};
   to.expect_room(offsets.shape.elements());
-  bool any = false;
+  bool any = false;  // true if offsets change values or the shape
+  for (int k = 1; k <= std::min(offsets.shape.rank(), a.rank()); ++k) {
+    any = any || offsets.shape[-k] > a.shape[a.shape.size() - static_cast<size_t>(k)];
+  }
   for (int64_t i = 0; i < offsets.shape.elements(); ++i) {
     const bool taken = chosen.floats[place_in(condition.shape, offsets.shape, i)] != 0;
     const float number = other.floats[place_in(other.shape, offsets.shape, i)];

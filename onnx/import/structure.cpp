@@ -88,8 +88,8 @@ OnnxValue StructureOperators::with_ends(OnnxValue a, int axis, const std::vector
   a.shape = all.extents;
   if (std::ranges::all_of(all.numbers, [](float each) { return each == 0; })) return a;
   const OnnxConstant constants{.shape = Shape(all.extents), .floats = std::move(all.numbers)};
-  a.id =
-      to.add(Add{}, {a.id, with_constant(a, constants, node.output(0) + ".constants", false)});
+  const NodeId leaf = with_constant(a, constants, node.output(0) + ".constants", false);
+  a.id = to.add(Add{}, {a.id, leaf});
   return a;
 }
 

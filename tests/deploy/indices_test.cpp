@@ -177,7 +177,7 @@ TEST_CASE("indices: other ops name them, also where quantizers are inserted") {
   const Value turned = node(Transpose{.permutation = {0, 2, 1}}, {index});
   CHECK(error_text<GraphError>(
             [&] { (void)quantized(Model(turned, 2), {}, test::noise(), 64, 1); })
-            .find("moves indices, which integers only look up or output as they are: give "
+            .find("moves indices, which integers only look up or output unchanged: give "
                   "each Embedding an input of its own, or use an output before it") !=
         std::string::npos);
 }

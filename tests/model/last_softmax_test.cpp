@@ -58,6 +58,10 @@ TEST_CASE("last_softmax: one that another node reads stays, and a loss does not 
   CHECK(without_last_softmaxes(graph) == graph);
   graph.set_outputs({soft, twice}, {});
   CHECK(last_softmaxes(graph).empty());
+  const NodeId best = graph.add(ArgMax{.axis = 1}, {soft}, "best");
+  graph.set_outputs({soft, best}, {});
+  CHECK(last_softmaxes(graph) == std::vector<NodeId>{soft});
+  CHECK(shipped_answers(graph) == std::vector<NodeId>{net.product, net.product});
   graph.set_outputs({soft}, {});
   CHECK(last_softmaxes(graph) == std::vector<NodeId>{soft});
   const NodeId target = graph.add(Input{.shape = {1, 4}}, {}, "target");

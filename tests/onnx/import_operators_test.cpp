@@ -211,6 +211,15 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
   };
   check_function(joined("And"), [](double x) { return x >= 1 ? x : -1; });
   check_function(joined("Or"), [](double x) { return x > -1 ? x : -1; });
+  // Booleans that are constants.
+  const OnnxModel masked = OnnxModel({-1, 7})
+                               .floats("zero", {}, {0})
+                               .integers("some", {1, 0, 1, 0, 1, 0, 1}, onnx::TensorProto::BOOL)
+                               .node("Greater", {"x", "zero"}, {"a"})
+                               .node("And", {"a", "some"}, {"b"})
+                               .node("Where", {"b", "x", "zero"});
+  check_close(answer(masked.imported(), places, 1), {0, 0, 0, 0, 0.25, 0, 3});
+  CHECK(!masked.imported().parameters.entries()[0].trainable());
   const OnnxModel any = OnnxModel({-1, 7})
                             .node("Cast", {"x"}, {"b"})
                             .with("to", int64_t{9})
@@ -223,6 +232,16 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
                              .node("Where", {"c", "row", "x"});
   const Numbers x = {1, -2, 3, -4, 5, -6};
   check_close(answer(rows.imported(), x, 2), {5, -2, 7, -4, 6, -6});
+  CHECK(error_of(OnnxModel({-1, 3}, 17, onnx::TensorProto::INT64)
+                     .integers("pad", {0})
+                     .node("Equal", {"x", "pad"})) ==
+        "m.onnx: node 'the Equal' (Equal): it computes with indices, which can only look up "
+        "rows of a table");
+  CHECK(error_of(OnnxModel({-1, 3})
+                     .floats("low", {}, {-std::numeric_limits<float>::infinity()})
+                     .node("Greater", {"x", "low"})) ==
+        "m.onnx: node 'the Greater' (Greater): the constant must be finite, got -inf: use a "
+        "large number");
 }
 
 TEST_CASE("onnx: PRelu has one slope, or one for each channel") {

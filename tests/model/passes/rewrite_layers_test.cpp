@@ -96,9 +96,9 @@ void check_close(const Graph& graph, const Parameters& parameters, const SavedMo
 }
 
 /// All levels agree on the network with quantizers.
-void check_integers(const Graph& graph) {
+void check_integers(const Graph& graph, int bits = 8) {
   CHECK(float_parts(graph).empty());
-  const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
+  const Graph quantized = insert_quantizers(graph, calibrated_quantizers(bits, bits));
   CHECK(test::disagreement(test::Settled(quantized, 4), 4, test::Effort::Some) == "");
 }
 
@@ -213,6 +213,46 @@ TEST_CASE("rewrite: norms, scales and offsets without a product get integers") {
     for (const char* gone : {"mean", "std", "s", "one"}) CHECK(!result.model->graph.find(gone));
     check_close(net.graph, parameters, *result.model);
     check_integers(result.model->graph);
+  }
+}
+
+TEST_CASE("rewrite: the sum of a Softmax is at least 1, however coarse its codes are") {
+  test::Net net({2, 64});
+  const NodeId h = net.add(Tanh{}, {net.x});
+  const NodeId p = net.add(Softmax{}, {h}, "p");
+  // Labels that the parts would have.
+  const NodeId taken = net.add(LogSoftmax{}, {net.add(Relu{}, {p}, "p.sum")});
+  net.graph.set_outputs({linear(net.graph, taken, {.out = 3, .label = "fc"})});
+  Parameters parameters(net.graph, 1);
+  const RewrittenLayers result = rewrite_layers(net.graph, parameters);
+  REQUIRE(result.model);
+  for (const int bits : {2, 4, 8}) {
+    CAPTURE(bits);
+    check_integers(result.model->graph, bits);
+    const Graph graph =
+        insert_quantizers(result.model->graph, calibrated_quantizers(bits, bits));
+    Parameters values(graph, 1);
+    // The codes of the sum begin with 0 and 70, between which lies the 1 of a single class.
+    for (const NodeId id : quantizers(graph)) {
+      if (graph[id].type.shape == Shape{2, 1}) set_qparams(graph, values, id, 70);
+    }
+    for (const std::vector<float>& each : results(graph, values)) {
+      CHECK(std::ranges::all_of(each, [](float x) { return std::isfinite(x); }));
+    }
+  }
+}
+
+TEST_CASE("rewrite: a division by a constant with 0 stays") {
+  test::Net net({2, 3});
+  const NodeId d = net.parameter({1, 3}, "d");
+  const NodeId y = net.add(Div{}, {net.add(Tanh{}, {net.x}), d}, "y");
+  net.graph.set_outputs({net.add(Tanh{}, {y})});
+  Parameters parameters(net.graph, 1);
+  for (const float each : {0.0f, 2.0f}) {
+    parameters.set("d", Tensor::of<float>({1, 3}, std::vector<float>{1, each, 4}));
+    const RewrittenLayers result = rewrite_layers(net.graph, parameters);
+    const Graph& graph = result.model ? result.model->graph : net.graph;
+    CHECK(has(graph, "Div") == (each == 0));
   }
 }
 
