@@ -41,6 +41,12 @@ SavedModel without_unread(const Graph& graph, const Parameters& parameters) {
   return with_values(std::move(result), parameters);
 }
 
+/// Adds x / divisor as a product with the reciprocal.
+NodeId add_quotient(Graph& graph, NodeId x, NodeId divisor, const std::string& label) {
+  const NodeId reciprocal = graph.add(Pow{.exponent = -1}, {divisor});
+  return graph.add(Mul{}, {x, reciprocal}, label);
+}
+
 /// Max, differences, exponentials and their sum for a Softmax of x along `axis`.
 struct SoftmaxParts {
   NodeId shifted;      ///< x - max(x)
@@ -91,22 +97,17 @@ class Tables {
   std::optional<NodeId> rewritten(NodeId id, const std::vector<NodeId>& operands) {
     const Node& node = graph_[id];
     if (std::holds_alternative<Div>(node.op) && !constant_[at(node.operands[1])]) {
-      return product(operands[0], operands[1], node.label);
+      return add_quotient(result_, operands[0], operands[1], node.label);
     }
     if (const auto* softmax = std::get_if<Softmax>(&node.op)) {
       const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);
-      return product(parts.exponential, parts.sum, node.label);
+      return add_quotient(result_, parts.exponential, parts.sum, node.label);
     }
     if (const auto* softmax = std::get_if<LogSoftmax>(&node.op)) {
       const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);
       return result_.add(Sub{}, {parts.shifted, result_.add(Log{}, {parts.sum})}, node.label);
     }
     return std::nullopt;
-  }
-
-  NodeId product(NodeId x, NodeId divisor, const std::string& label) {
-    const NodeId reciprocal = result_.add(Pow{.exponent = -1}, {divisor});
-    return result_.add(Mul{}, {x, reciprocal}, label);
   }
 
   SoftmaxParts parts_of(NodeId id, NodeId x, int axis) {
@@ -144,8 +145,7 @@ Graph without_constant_quotients(const Graph& graph, const Parameters& parameter
                           !constant[at(node.operands[0])] && divides(node.operands[1]);
     if (!quotient) return result.add(node.op, operands, node.label);
     labels.push_back(graph.name(id));
-    const NodeId reciprocal = result.add(Pow{.exponent = -1}, {operands[1]});
-    return result.add(Mul{}, {operands[0], reciprocal}, node.label);
+    return add_quotient(result, operands[0], operands[1], node.label);
   });
   return result;
 }

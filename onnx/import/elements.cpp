@@ -164,24 +164,23 @@ void ElementOperators::extreme() {
 
 OnnxValue OnnxOperators::arithmetic(const Op& op, int left, int right, bool trained) {
   const bool first = to.is_constant(node.input(left));
-  const bool second = to.is_constant(node.input(right));
-  OnnxValue a = operand(first ? right : left);
+  return with_operand(op, operand(first ? right : left), first ? left : right, first, trained);
+}
+
+OnnxValue OnnxOperators::with_operand(const Op& op, OnnxValue a, int k, bool first,
+                                      bool trained) {
   require<FormatError>(to.graph()[a.id].type.dtype != DType::S32,
                        "it computes with indices, which can only look up rows of a table");
-  if (!first && !second) {
-    OnnxValue b = operand(right);
-    return combined(op, std::move(a), std::move(b));
-  }
-  OnnxConstant constant = to.constant(node, first ? left : right);
-  if (!trained && !constant.is_float) {  // booleans
-    for (const int64_t each : constant.integers) constant.floats.push_back(each != 0 ? 1 : 0);
-    constant.is_float = true;
-  }
+  if (!to.is_constant(node.input(k))) return combined(op, std::move(a), operand(k));
+  const OnnxConstant& given = to.constant(node, k);
+  const bool booleans = !trained && !given.is_float;
+  const OnnxConstant mask = booleans ? mask_of(given, true) : OnnxConstant{};
+  const OnnxConstant& constant = booleans ? mask : given;
   if (is_number(constant, a.rank())) {
     a.id = with_number(op, a.id, double{constant.floats[0]}, first);
     return a;
   }
-  const NodeId c = with_constant(a, constant, node.input(first ? left : right), trained);
+  const NodeId c = with_constant(a, constant, node.input(k), trained);
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;
   const bool bias = std::holds_alternative<Add>(op) && is_product(to.graph()[a.id].op) &&

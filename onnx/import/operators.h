@@ -102,6 +102,11 @@ struct OnnxOperators {
   /// Returns Add, Sub, Mul or Div of two operands, of which one may be a constant. If not
   /// `trained`, that becomes a state and may hold booleans.
   OnnxValue arithmetic(const Op& op, int left, int right, bool trained = true);
+  /// Returns the same of a value and operand k; the value is operand 1 if `first`, for which
+  /// operand k must be a constant.
+  OnnxValue with_operand(const Op& op, OnnxValue a, int k, bool first, bool trained);
+  /// Returns floats: 1 where `condition` is `value`, else 0.
+  static OnnxConstant mask_of(const OnnxConstant& condition, bool value);
   /// Returns 1 where x is above 0, else 0.
   NodeId is_positive(NodeId x);
   /// Multiplies a constant matrix by operand 1.

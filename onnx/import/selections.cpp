@@ -61,16 +61,15 @@ size_t place_in(const Shape& from, const Shape& shape, int64_t index) {
   return static_cast<size_t>(place);
 }
 
-/// Returns floats: 1 where `condition` is `value`, else 0.
-OnnxConstant mask_of(const OnnxConstant& condition, bool value) {
+}  // namespace
+
+OnnxConstant OnnxOperators::mask_of(const OnnxConstant& condition, bool value) {
   OnnxConstant mask{.shape = condition.shape};
   for (const int64_t each : condition.integers) {
     mask.floats.push_back((each != 0) == value ? 1.0f : 0.0f);
   }
   return mask;
 }
-
-}  // namespace
 
 /// Returns 1 where operand `left` is larger than operand `right`.
 OnnxValue SelectionOperators::above(int left, int right) {
@@ -120,18 +119,10 @@ bool SelectionOperators::is_zero(int k) const {
 
 /// Returns operand k times the mask.
 OnnxValue SelectionOperators::chosen(OnnxValue mask, int k) {
-  if (!to.is_constant(node.input(k))) return combined(Mul{}, std::move(mask), operand(k));
-  const OnnxConstant& constant = to.constant(node, k);
-  require<FormatError>(constant.is_float, "input {} must hold floats", k);
-  require<FormatError>(constant.shape.rank() <= mask.rank(),
-                       "input {} has more axes than the condition", k);
-  if (constant.shape.elements() == 1) {
-    mask.id = with_number(Mul{}, mask.id, double{constant.floats[0]}, false);
-  } else {
-    const NodeId factors = with_constant(mask, constant, node.input(k), false);
-    mask.id = to.add(Mul{}, {mask.id, factors});
-  }
-  return mask;
+  const OnnxConstant* constant = to.find_constant(node.input(k));
+  require<FormatError>(constant == nullptr || constant->is_float, "input {} must hold floats",
+                       k);
+  return with_operand(Mul{}, std::move(mask), k, false, false);
 }
 
 /// Selects by a mask that depends on inputs: an infinity or NaN that is not selected gives NaN.

@@ -11,32 +11,32 @@ using namespace qtape;
 
 namespace {
 
-/// Returns the largest error over random arguments in [low, high], in units in the last place.
-template <class F, class G>
-double worst_ulp(F ours, G exact, double low, double high) {
+/// Returns the largest error over random arguments in [low, high], in units `unit(truth)`.
+template <class F, class G, class U>
+double worst(F ours, G exact, double low, double high, U unit) {
   const Random random(1, 2);
   double worst = 0;
   for (uint64_t i = 0; i < 200000; ++i) {
     const double x = low + (high - low) * random.uniform(i);
     const long double truth = exact(static_cast<long double>(x));
-    const double size = std::fabs(static_cast<double>(truth));
-    const double ulp = std::nextafter(size, 1e308) - size;
-    worst = std::max(worst, std::fabs(static_cast<double>(ours(x) - truth)) / ulp);
+    const auto error = static_cast<double>(ours(x) - truth);
+    worst = std::max(worst, std::fabs(error) / unit(truth));
   }
   return worst;
 }
 
-/// Returns the largest error over random arguments in [low, high].
+/// Returns the largest error in units in the last place.
+template <class F, class G>
+double worst_ulp(F ours, G exact, double low, double high) {
+  return worst(ours, exact, low, high, [](long double truth) {
+    const double size = std::fabs(static_cast<double>(truth));
+    return std::nextafter(size, 1e308) - size;
+  });
+}
+
 template <class F, class G>
 double worst_error(F ours, G exact, double low, double high) {
-  const Random random(1, 3);
-  double worst = 0;
-  for (uint64_t i = 0; i < 200000; ++i) {
-    const double x = low + (high - low) * random.uniform(i);
-    const long double truth = exact(static_cast<long double>(x));
-    worst = std::max(worst, static_cast<double>(std::fabs(ours(x) - truth)));
-  }
-  return worst;
+  return worst(ours, exact, low, high, [](long double) { return 1.0; });
 }
 
 }  // namespace
