@@ -19,7 +19,7 @@
 namespace qtape {
 namespace {
 
-constexpr std::string_view values = "context->arena->values";
+constexpr std::string_view arena_values = "context->arena->values";
 
 ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels) {
   const auto scratch = [&](const IntegerNode& node, const CodeGrid* grid) {
@@ -111,7 +111,7 @@ class Writer {
     const DType dtype = program_[id].value.type.dtype;
     if (const auto offset = value(id).offset) {
       const int64_t index = *offset / size_of(dtype);
-      places_[at(id)] = fmt::format("{}.{}", values, to_string_view(dtype));
+      places_[at(id)] = fmt::format("{}.{}", arena_values, to_string_view(dtype));
       if (index != 0) places_[at(id)] += fmt::format(" + {}", index);
       return;
     }
@@ -134,7 +134,7 @@ class Writer {
             .kernels = kernels_,
             .output = &node.value,
             .result = places_[at(last)],
-            .values = std::string(values),
+            .values = std::string(arena_values),
             .buffer = "context->arena->buffer",
             .scratch = value(id).scratch,
             .next = next ? &program_[*next].op : nullptr};

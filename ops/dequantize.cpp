@@ -56,11 +56,11 @@ CodeLimits limits_of() {
 }
 
 template <class S>
-class Forward {
+class DequantizeForward {
  public:
   using T = ComputeOf<S>;
 
-  Forward(const Dequantize& op, const Binding& b)
+  DequantizeForward(const Dequantize& op, const Binding& b)
       : layout_(b.inputs[0].shape, granularity_of(op)),
         base_(walk_of<T>(layout_)),
         decode_(dispatch_codes(b.inputs[0].dtype,
@@ -162,7 +162,8 @@ Footprint Dequantize::footprint(Inputs inputs) const {
 }
 
 Kernel Dequantize::forward(const Binding& b) const {
-  return dispatch_float(dtype, [&]<class S>() -> Kernel { return Forward<S>(*this, b); });
+  return dispatch_float(dtype,
+                        [&]<class S>() -> Kernel { return DequantizeForward<S>(*this, b); });
 }
 
 Kernel Dequantize::backward(const Binding& b) const {

@@ -12,13 +12,13 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t batch = -1;
+constexpr int64_t any_batch = -1;
 
 OnnxType type_of(const onnx::ValueInfoProto& input) {
   const auto& tensor = input.type().tensor_type();
   OnnxType type{tensor.elem_type(), {}};
   for (const auto& extent : tensor.shape().dim()) {
-    type.shape.push_back(extent.has_dim_param() ? batch : extent.dim_value());
+    type.shape.push_back(extent.has_dim_param() ? any_batch : extent.dim_value());
   }
   return type;
 }
@@ -30,7 +30,7 @@ void write(onnx::ValueInfoProto& info, const std::string& name, const OnnxType& 
   tensor.mutable_shape();
   for (const int64_t extent : type.shape) {
     auto& written = *tensor.mutable_shape()->add_dim();
-    if (extent == batch) {
+    if (extent == any_batch) {
       written.set_dim_param("batch");
     } else {
       written.set_dim_value(extent);

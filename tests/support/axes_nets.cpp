@@ -1,4 +1,5 @@
-// Nets of ops over axes: moves, resizing, norms, pairs of broadcast shapes and functions.
+// Nets of ops over axes: moves, resizing, pools, rows of tables, norms, pairs of broadcast
+// shapes and functions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,10 +70,14 @@ class AxesNet {
   int axis(NodeId x) { return 1 + static_cast<int>(below(shape(x).rank() - 1)); }
 
   NodeId step(NodeId x) {
-    switch (below(7)) {
+    switch (below(9)) {
       case 0:
       case 1:
         return moved(x);
+      case 6:
+        return pooled(x);
+      case 7:
+        return looked_up(x);
       case 2:
         return resized(x);
       case 3:
@@ -138,6 +143,36 @@ class AxesNet {
       op.offset.push_back(below(9) - 4);
     }
     return quantized(op, {x});
+  }
+
+  NodeId pooled(NodeId x) {
+    std::vector<int64_t> kernel, stride;
+    for (int k = 1; k + 1 < shape(x).rank(); ++k) {
+      kernel.push_back(1 + below(3));
+      stride.push_back(1 + below(2));
+    }
+    switch (below(3)) {
+      case 0:
+        return graph_.add(
+            MaxPool{.kernel = Shape(kernel), .stride = Shape(stride), .padding = Padding::Same},
+            {x});
+      case 1:
+        return quantized(AvgPool{.kernel = Shape(kernel),
+                                 .stride = Shape(stride),
+                                 .padding = Padding::Same,
+                                 .count_include_pad = below(2) == 0},
+                         {x});
+      default:
+        return graph_.add(Upsample{.factor = Shape(stride)}, {x});
+    }
+  }
+
+  /// Returns rows of a table, one for each index of the largest element along an axis.
+  NodeId looked_up(NodeId x) {
+    const int along = axis(x);
+    const Shape table{shape(x)[along] + below(3), 1 + below(6)};
+    const NodeId best = graph_.add(ArgMax{.axis = along}, {x});
+    return graph_.add(Embedding{}, {quantized(constant(table)), best});
   }
 
   NodeId normalized(NodeId x) {

@@ -12,7 +12,7 @@
 namespace qtape::test {
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string named(const char* name, Requantization requantization) {
   return std::string(name) + "-" + std::string(to_string_view(requantization));
@@ -40,7 +40,7 @@ std::vector<float> quantize_inputs(float scale, int32_t steps) {
   const float most = std::numeric_limits<float>::max();
   const float least = std::numeric_limits<float>::denorm_min();
   std::vector<float> x = {
-      0.0f,  -0.0f, static_cast<float>(inf), static_cast<float>(-inf), most, -most,
+      0.0f,  -0.0f, static_cast<float>(infinity), static_cast<float>(-infinity), most, -most,
       least, -least};
   for (int32_t step = -steps; step <= steps; ++step) {
     const float half = (static_cast<float>(step) + 0.5f) * scale;

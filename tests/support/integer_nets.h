@@ -50,7 +50,8 @@ inline std::string disagreement(Settled net, uint64_t seed, Effort effort,
 Graph random_net(uint64_t seed);
 /// Returns a net of random convolutions along one or two axes, with all their features.
 Graph conv_net(uint64_t seed);
-/// Returns a net of random moves, resizing, norms, functions and pairs of broadcast shapes.
+/// Returns a net of random moves, resizing, pools, rows of tables, norms, functions and pairs
+/// of broadcast shapes.
 Graph axes_net(uint64_t seed);
 /// Returns a net of one of these kinds.
 inline Graph any_net(uint64_t seed) {

@@ -80,14 +80,14 @@ struct StepReport {
 };
 
 /// An integer output.
-struct OutputReport {
+struct IntegerOutputReport {
   std::string name;
   DType dtype = DType::S32;
   int64_t zero_point = 0;
   std::vector<double> scales;
 
   static constexpr auto fields() {
-    using R = OutputReport;
+    using R = IntegerOutputReport;
     return std::tuple{
         field("name", &R::name, "of the parameter"), field("dtype", &R::dtype, "of elements"),
         field("zero_point", &R::zero_point, "integer that represents 0"),
@@ -107,7 +107,7 @@ struct ExportReport {
   int64_t buffer_bytes = 0;
   int64_t test_inputs = 0;
   int64_t golden = 0;
-  std::vector<OutputReport> integer_outputs;
+  std::vector<IntegerOutputReport> integer_outputs;
   std::vector<CCheck> checks;
 
   static constexpr auto fields() {
@@ -180,7 +180,7 @@ void print_kernels(const CProgram& written) {
 }
 
 /// Prints the meaning of an integer output.
-void print(const OutputReport& output) {
+void print(const IntegerOutputReport& output) {
   const std::string_view dtype = to_string_view(output.dtype);
   if (output.scales.size() == 1) {
     fmt::print("output {}: {}, value (q - {}) {}\n", output.name, dtype, output.zero_point,
@@ -209,7 +209,7 @@ void print(const ExportReport& report) {
   if (report.buffer_bytes > 0) {
     fmt::print("CMSIS-NN uses up to {} additional bytes for buffers\n", report.buffer_bytes);
   }
-  for (const OutputReport& output : report.integer_outputs) print(output);
+  for (const IntegerOutputReport& output : report.integer_outputs) print(output);
 }
 
 /// Creates a folder and its parents if necessary, and removes what it created unless it is
