@@ -106,7 +106,7 @@ CTestInput c_test_input(const IntegerProgram& program, const CProgram& written,
   if (program[id].value.type.dtype == DType::S32) {
     constexpr int64_t most = 65535;
     made.indices = true;
-    made.code_range.high = static_cast<int32_t>(std::min(program[id].value.high, most));
+    made.code_range.high = static_cast<int32_t>(std::min(largest_index(program, id), most));
     return made;
   }
   set_floats(program, id, made);

@@ -10,7 +10,7 @@ struct Gather {
   static constexpr OpDocs docs{
       .summary = "Elements along an axis at constant indices, in any order and any number.",
       .formula = "y[..., k, ...] = x[..., indices[k], ...] along `axis`.",
-      .operands = "x is f32, f64 or integer codes: s8, u8, s16 or u16.",
+      .operands = "x is f32, f64, integer codes (s8, u8, s16 or u16) or s32.",
       .gradient =
           "dx = the sum of dy over the places that hold the element, added in double in "
           "index order; 0 where there are none.",

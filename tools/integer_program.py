@@ -427,13 +427,20 @@ def concat(a, requantization, *operands):
     return codes(np.concatenate([x.data for x in operands], a.axis), g)
 
 
+def moved(x, y):
+    """Codes or indices `y` of x, elsewhere."""
+    indices = x.dtype == "s32" and np.size(x.scale) == 1 and np.all(x.scale == 1)
+    require(x.grid or indices, f"{x.dtype} are neither codes nor indices")
+    return codes(y, x.grid) if x.grid else replace(x, data=y)
+
+
 def slice_codes(a, requantization, x):
     along = np.moveaxis(x.data, a.axis, 0)
     n = len(along)
     begin, end = a.begin, n if a.end is None else a.end
     begin, end = (i + n if i < 0 else i for i in (begin, end))
     require(0 <= begin <= end <= n, f"indices {a.begin}..{a.end} of {n}")
-    return codes(np.moveaxis(along[begin:end], 0, a.axis), x.grid)
+    return moved(x, np.moveaxis(along[begin:end], 0, a.axis))
 
 
 def reshape(a, requantization, x):
@@ -447,7 +454,7 @@ def reshape(a, requantization, x):
 def gather(a, requantization, x):
     n = x.data.shape[a.axis]
     require(all(0 <= i < n for i in a.indices), f"indices {a.indices} of {n}")
-    return codes(np.take(x.data, np.array(a.indices, np.int64), a.axis), x.grid)
+    return moved(x, np.take(x.data, np.array(a.indices, np.int64), a.axis))
 
 
 def transpose(a, requantization, x):
@@ -621,9 +628,9 @@ RULES = {
     "Maximum": ("codes", 2, maximum),
     "Minimum": ("codes", 2, minimum),
     "Concat": ("codes", None, concat),
-    "Slice": ("codes", 1, slice_codes),
+    "Slice": ("codes accumulators", 1, slice_codes),
     "Transpose": ("floats codes accumulators", 1, transpose),
-    "Gather": ("codes", 1, gather),
+    "Gather": ("codes accumulators", 1, gather),
     "Reshape": ("floats codes accumulators", 1, reshape),
     "MaxPool": ("codes", 1, max_pool),
     "Upsample": ("codes", 1, upsample),

@@ -67,6 +67,11 @@ IntegerValue with_zero_point(IntegerValue x) {
   return x;
 }
 
+bool is_indices(const IntegerValue& value) {
+  return value.type.dtype == DType::S32 && value.low >= 0 && value.scales.size() == 1 &&
+         value.scales[0] == 1;
+}
+
 void check_codes(const IntegerValue& value, std::string_view what) {
   check(value.is_codes(), "{} must be codes, got {}", what, to_string(value.type));
 }

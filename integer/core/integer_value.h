@@ -62,6 +62,9 @@ void set_grid(IntegerValue& value, const CodeGrid& grid);
 /// holds.
 IntegerValue with_zero_point(IntegerValue x);
 
+/// True for indices: s32 that stand for themselves, none of them negative.
+bool is_indices(const IntegerValue& value);
+
 /// Throws GraphError, naming the operand as `what`, unless `value` is codes.
 void check_codes(const IntegerValue& value, std::string_view what);
 

@@ -9,7 +9,8 @@ struct Embedding {
   static constexpr std::string_view name = "Embedding";
   static constexpr std::string_view doc =
       "y[.., j] = table[indices[..], j]. table codes [rows, width], of a Constant or computed; "
-      "indices s32 whose range lies within 0..rows - 1. y has codes of the grid of table.";
+      "indices s32 within 0..rows - 1; any other is an error of the run. y has codes of the grid "
+      "of table.";
 
   static constexpr auto fields() { return std::tuple<>{}; }
   IntegerValue infer(IntegerInputs inputs) const;

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <limits>
+#include <span>
 
 #include "qtape/integer/core/integer_op.h"
 
 namespace qtape::integer {
+
+/// Throws GraphError that names the first of the indices outside 0..end - 1.
+void check_indices(std::span<const int32_t> indices, int64_t end);
 
 struct Input {
   static constexpr std::string_view name = "Input";

@@ -20,9 +20,10 @@ namespace qtape::integer {
 void check_one_grid(IntegerInputs inputs);
 /// Operands of an op that moves elements.
 enum class Takes : uint8_t {
-  Codes,   ///< codes of one grid
-  Floats,  ///< one operand of codes or floats, or accumulators with one scale
-  All      ///< one operand of codes, floats or accumulators, whose last axis must be preserved
+  Codes,    ///< codes of one grid
+  Indices,  ///< one operand of codes or indices
+  Floats,   ///< one operand of codes or floats, or accumulators with one scale
+  All       ///< one operand of codes, floats or accumulators, whose last axis must be preserved
 };
 /// Returns the value of an op with `count` operands.
 IntegerValue structure_value(IntegerInputs inputs, size_t count, Takes takes,
@@ -33,7 +34,8 @@ void update_structure(const IntegerBinding& binding, IntegerValue& y);
 IntegerKernel structure_kernel(const IntegerBinding& binding,
                                const std::function<Kernel(const Binding&)>& forward);
 
-/// The graph op `Op` applied to codes of one grid; y has codes of the same grid. Attributes,
+/// The graph op `Op` applied to codes of one grid, or to what `Takes` names; y has codes of the
+/// same grid. Attributes,
 /// shapes and the fast kernel are those of `Op`; the reference is a separate loop.
 template <class Op>
 struct Structure : Op {
@@ -44,6 +46,8 @@ struct Structure : Op {
   IntegerValue infer(IntegerInputs inputs) const {
     constexpr Takes takes = std::is_same_v<Op, qtape::Reshape>     ? Takes::All
                             : std::is_same_v<Op, qtape::Transpose> ? Takes::Floats
+                            : std::is_same_v<Op, qtape::Slice>     ? Takes::Indices
+                            : std::is_same_v<Op, qtape::Gather>    ? Takes::Indices
                                                                    : Takes::Codes;
     return structure_value(inputs, this->slots().size(), takes,
                            [this](Inputs types) { return Op::infer(types); });
@@ -60,9 +64,9 @@ struct Structure : Op {
 
 /// Concatenation of codes along an axis.
 using Concat = Structure<qtape::Concat>;
-/// Codes of a range of indices along an axis.
+/// Codes or indices of a range along an axis.
 using Slice = Structure<qtape::Slice>;
-/// Codes at constant indices along an axis.
+/// Codes or indices at constant places along an axis.
 using Gather = Structure<qtape::Gather>;
 /// Elements (codes, floats or accumulators with one scale) with their axes permuted.
 using Transpose = Structure<qtape::Transpose>;

@@ -143,6 +143,21 @@ std::string to_json(const IntegerProgram& program) {
   }
 }
 
+int64_t largest_index(const IntegerProgram& program, ProgramNodeId input) {
+  int64_t largest = program[input].value.high;
+  for (const IntegerNode& node : program.nodes()) {
+    if (!std::holds_alternative<integer::Embedding>(node.op)) continue;
+    ProgramNodeId source = node.operands[1];
+    while (source != input && is_indices(program[source].value) &&
+           !program[source].operands.empty()) {
+      source = program[source].operands[0];
+    }
+    if (source != input) continue;
+    largest = std::min(largest, program[node.operands[0]].value.type.shape[0] - 1);
+  }
+  return largest;
+}
+
 IntegerProgram program_from_json(std::string_view text) {
   const Json json = parse_document(text);
   const JsonPlace root{json};

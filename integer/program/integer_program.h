@@ -64,6 +64,10 @@ class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
 /// Lists all nodes, one per line, with grids, ranges and certificates.
 std::string to_string(const IntegerProgram& program);
 
+/// Returns the largest index that every element of `input`, an Input of indices, may hold: its
+/// range, and the rows of each table that looks up any of its elements.
+int64_t largest_index(const IntegerProgram& program, ProgramNodeId input);
+
 /// Returns the text of a program file. Equal programs give equal text.
 std::string to_json(const IntegerProgram& program);
 /// Reads a program. Throws FormatError, whose message begins with a JSON pointer to the fault.

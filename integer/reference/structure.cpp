@@ -182,8 +182,14 @@ IntegerKernel ArgMax::reference(const IntegerBinding& b) const {
 IntegerKernel Embedding::reference(const IntegerBinding& b) const {
   return {.run = [table = operand(b, 0), indices = operand(b, 1), y = result(b),
                   n = b.out().type.elements()] {
+    const int64_t rows = table.shape()[0];
     const int64_t width = table.shape()[1];
-    for (int64_t i = 0; i < n; ++i) y.set(i, table[indices[i / width] * width + i % width]);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t row = indices[i / width];
+      check(row >= 0 && row < rows, "element {} is {}, expected an index within 0..{}",
+            i / width, row, rows - 1);
+      y.set(i, table[row * width + i % width]);
+    }
   }};
 }
 

@@ -6,6 +6,14 @@
 
 namespace qtape {
 
+/// Returns the ArgMax or Input whose indices node `id` holds or moves.
+inline NodeId origin_of_indices(const Graph& graph, NodeId id) {
+  while (!graph[id].operands.empty() && !std::holds_alternative<ArgMax>(graph[id].op)) {
+    id = graph[id].operands[0];
+  }
+  return id;
+}
+
 /// Codes are compared as they are. Accumulators are compared by their values, which need no
 /// grid, if they are in the shape in which they were computed.
 template <>
@@ -39,14 +47,15 @@ struct IntegerRule<Embedding> {
           fmt::format("{} is neither an input nor an ArgMax", graph.describe(operands.id(1))),
           "use an input of indices");
     }
-    const auto* index = std::get_if<ArgMax>(&graph[x.source].op);
+    const NodeId origin = origin_of_indices(graph, x.source);
+    const auto* index = std::get_if<ArgMax>(&graph[origin].op);
     if (index == nullptr) return {.is = Verdict::Is::Codes};
-    const Shape& searched = graph[graph[x.source].operands[0]].type.shape;
+    const Shape& searched = graph[graph[origin].operands[0]].type.shape;
     const int64_t extent = searched[index->axis];
     const int64_t rows = operands.shape(0)[0];
     if (extent <= rows) return {.is = Verdict::Is::Codes};
-    return refusal(fmt::format("{} is up to {}, the table has {} rows",
-                               graph.describe(x.source), extent - 1, rows),
+    return refusal(fmt::format("{} is up to {}, the table has {} rows", graph.describe(origin),
+                               extent - 1, rows),
                    "use a table with a row for each index");
   }
   static IntegerOp emit(const Embedding&, const Numbers&) { return integer::Embedding{}; }
@@ -56,8 +65,10 @@ template <>
 struct IntegerRule<Cast> {
   static Verdict classify(const Cast& op, const Operands& operands) {
     const IntegerForm& x = operands.form(0);
-    const bool found = x.kind == IntegerKind::Indices &&
-                       std::holds_alternative<ArgMax>(operands.graph()[x.source].op);
+    const Graph& graph = operands.graph();
+    const bool found =
+        x.kind == IntegerKind::Indices &&
+        std::holds_alternative<ArgMax>(graph[origin_of_indices(graph, x.source)].op);
     if (found && op.dtype == DType::F32) return {.is = Verdict::Is::Operand};
     return refusal("has integers only as the f32 of an ArgMax",
                    "feed the model f32, or use an output before it");

@@ -105,19 +105,27 @@ class Lowering {
     return op;
   }
 
-  /// Returns the number of rows of the smallest table that the indices `id` look up.
+  /// Returns the number of indices that input `id` may hold: the rows of the smallest table
+  /// that looks up all of them; else, where tables look up parts, the rows of the largest.
   int64_t rows_of(NodeId id) const {
-    int64_t rows = std::numeric_limits<int32_t>::max();
+    int64_t whole = std::numeric_limits<int32_t>::max();
+    int64_t part = 0;
     for (const Node& each : graph_.nodes()) {
       const auto place = indices_operand(each.op);
-      if (!place || form(each.operands[*place]).source != id) continue;
-      rows = std::min(rows, shape(each.operands[0])[0]);
+      if (!place) continue;
+      NodeId source = form(each.operands[*place]).source;
+      const int64_t rows = shape(each.operands[0])[0];
+      if (source == id) whole = std::min(whole, rows);
+      while (source.index >= 0 && source != id && form(source).kind == IntegerKind::Indices &&
+             !node(source).operands.empty()) {
+        source = form(node(source).operands[0]).source;
+      }
+      if (source == id) part = std::max(part, rows);
     }
-    return rows;
+    return part > 0 ? std::min(whole, part) : whole;
   }
 
-  /// Returns the op that computes indices, or an input within the rows of each table that it
-  /// looks up.
+  /// Returns the op that computes or moves indices, or an input of them.
   LoweredOp indices(NodeId id) const {
     const std::vector<NodeId>& all = node(id).operands;
     if (all.empty()) {

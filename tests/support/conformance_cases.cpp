@@ -572,6 +572,12 @@ ConformanceCase rows_of_tables() {
     const ProgramNodeId table = b.add(constant_of(draws, {7, 3}, grid), {});
     b.add(integer::Embedding{}, {table, words});
     b.add(integer::Embedding{}, {table, one});
+    const ProgramNodeId column =
+        b.add(integer::Slice{{.axis = 1, .begin = 1, .end = 2}}, {words});
+    b.add(integer::Embedding{}, {table, column});
+    const ProgramNodeId turned =
+        b.add(integer::Gather{{.axis = 0, .indices = {1, 0, 1}}}, {words});
+    b.add(integer::Embedding{}, {table, turned});
     const ProgramNodeId x =
         b.random_codes(draws, std::string(to_string_view(dtype)), {4, 6}, grid);
     const ProgramNodeId best = b.add(integer::ArgMax{}, {x});
