@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "qtape/ops/families/copy.h"
-#include "qtape/ops/families/pool.h"
 #include "qtape/ops/families/terms.h"
 
 namespace qtape {
@@ -49,7 +48,9 @@ void copy_rows_at(const std::vector<int64_t>& indices, int64_t extent, int64_t s
 static_assert(Compute<Gather>);
 
 TensorType Gather::infer(Inputs inputs) const {
-  if (inputs[0].dtype != DType::S32) check_compute_or_codes(inputs[0]);
+  const DType d = inputs[0].dtype;
+  check(is_compute(d) || is_code_dtype(d) || d == DType::S32,
+        "expected f32, f64, s8, u8, s16, u16 or s32, got {}", to_string_view(d));
   const Shape& x = inputs[0].shape;
   const int along = resolve_axis(axis, x);
   for (const int64_t each : indices) {

@@ -69,7 +69,7 @@ OpCase gather() {
     for (size_t i = 0; i < from.size(); ++i) dx[from[i]] += dy.values[i];
     return {dx};
   };
-  c.dtypes = {DType::F64, DType::F32, DType::S16, DType::U16, DType::S8, DType::U8};
+  c.dtypes = {DType::F64, DType::F32, DType::S32, DType::S16, DType::U16, DType::S8, DType::U8};
   const std::vector<std::pair<Gather, Shape>> table = {
       {{.axis = 1, .indices = {2, 0, 1}}, {2, 3, 4}},
       {{.axis = 1, .indices = {3, 2, 1, 0}}, {2, 4}},
@@ -94,7 +94,9 @@ OpCase gather() {
          {{Gather{.axis = 1, .indices = {0, 4}}, "indices must be in 0..3 along axis 1, got 4"},
           {Gather{.axis = -2, .indices = {-1}}, "indices must be in 0..2 along axis 0, got -1"},
           {Gather{.axis = 2}, "axis 2 is out of range for rank 2"}});
-  refuse(c, Gather{}, {{{s32({2})}, "expected f32, f64, s8, u8, s16 or u16, got s32"}});
+  refuse(
+      c, Gather{},
+      {{{TensorType{DType::F16, {2}}}, "expected f32, f64, s8, u8, s16, u16 or s32, got f16"}});
   c.conformance = {{any, {{{2, 3, 2}}}}, {turned, {{{2, 4}}}}, {apart, {{{1, 2, 4, 2}}}}};
   return c;
 }
