@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "qtape/core/code_types.h"
 #include "qtape/ops/families/copy.h"
 #include "qtape/ops/families/terms.h"
 
