@@ -35,8 +35,8 @@ IntegerKernel structure_kernel(const IntegerBinding& binding,
                                const std::function<Kernel(const Binding&)>& forward);
 
 /// The graph op `Op` applied to codes of one grid, or to what `Takes` names; y has codes of the
-/// same grid. Attributes,
-/// shapes and the fast kernel are those of `Op`; the reference is a separate loop.
+/// same grid. Attributes, shapes and the fast kernel are those of `Op`; the reference is a
+/// separate loop.
 template <class Op>
 struct Structure : Op {
   static constexpr std::string_view doc = *Op::docs.summary.begin();
