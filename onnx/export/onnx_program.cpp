@@ -23,13 +23,15 @@ bool OnnxProgram::is_batched(const TensorType& type) const {
 }
 
 bool OnnxProgram::is_index(ProgramNodeId id) const {
-  while (std::holds_alternative<integer::Reshape>(program[id].op)) {
+  const auto is_s32 = [&] { return program[id].value.type.dtype == DType::S32; };
+  const auto is_searched = [&] {
+    return std::holds_alternative<integer::ArgMax>(program[id].op);
+  };
+  // To the source, past ops that move elements.
+  while (is_s32() && !is_searched() && !program[id].operands.empty()) {
     id = program[id].operands[0];
   }
-  const IntegerNode& source = program[id];
-  return source.value.type.dtype == DType::S32 &&
-         (std::holds_alternative<integer::ArgMax>(source.op) ||
-          std::holds_alternative<integer::Input>(source.op));
+  return is_s32() && (is_searched() || program[id].operands.empty());
 }
 
 void OnnxProgram::check_codes(const IntegerValue& value) const {

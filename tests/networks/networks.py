@@ -847,6 +847,7 @@ PATTERNS = [
     ("soft_argmax", lambda: Fn(lambda m, x: (torch.softmax(m.c(x).flatten(2), 2)[..., None] * m.g).sum(2), c=conv(3, 4), g=nn.Parameter(torch.rand(1, 1, 64, 2))), IMAGE),
     ("selective_kernel", between(lambda m, x: (torch.softmax(torch.stack([m.f(x.mean((2, 3))), m.g(x.mean((2, 3)))], 1), 1)[:, :, :, None, None] * torch.stack([x, m.c(x)], 1)).sum(1), f=lambda: nn.Linear(8, 8), g=lambda: nn.Linear(8, 8), c=lambda: conv(8, 8)), IMAGE),
     ("distribution_focal", lambda: Fn(lambda m, x: m.e(m.c(x).view(-1, 4, 8, 64).transpose(1, 2).softmax(1)).view(-1, 4, 64), c=conv(3, 32), e=nn.Conv2d(8, 1, 1, bias=False)), IMAGE),
+    ("argmax_parts", lambda: Fn(lambda m, x: m.c(x).argmax(1)[:, ::2, 1:].transpose(1, 2), c=nn.Conv2d(3, 4, 3)), [(3, 9, 8)]),
     ("columns", lambda: Fn(lambda m, x: m.l(torch.cat([m.a(x[:, 0]), m.b(x[:, 1]), m.c(x[:, 2:]).flatten(1)], 1)), a=nn.Embedding(20, 6), b=nn.Embedding(30, 4), c=nn.Embedding(25, 3), l=nn.Linear(16, 3)), [("int", (4,), 20)]),
     ("positions", lambda: Fn(lambda m, x: m.l((m.w(x) + m.p(torch.arange(x.size(1)).unsqueeze(0).expand_as(x))).mean(1)), w=nn.Embedding(20, 8), p=nn.Embedding(7, 8), l=nn.Linear(8, 3)), [("int", (7,), 20)]),
     ("one_hot", lambda: Fn(lambda m, x: m.l(F.one_hot(x, 20).float().flatten(1)), l=nn.Linear(140, 3)), [("int", (7,), 20)]),
