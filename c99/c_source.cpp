@@ -16,7 +16,9 @@
 namespace qtape {
 namespace {
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_word_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 
 std::string_view stem_of(std::string_view file) { return file.substr(0, file.find('.')); }
 
@@ -46,7 +48,7 @@ std::string filled(std::string_view text, const std::string& prefix, const std::
     const bool macro = at < text.size() && text[at] == '^';
     if (macro) ++at;
     size_t end = at;
-    while (end < text.size() && is_word(text[end])) ++end;
+    while (end < text.size() && is_word_character(text[end])) ++end;
     const std::string_view name = text.substr(at, end - at);
     at = end;
     if (name.starts_with('_')) {

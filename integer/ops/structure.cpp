@@ -40,8 +40,8 @@ void check_one_grid(IntegerInputs inputs) {
 IntegerValue structure_value(IntegerInputs inputs, size_t count, Takes takes,
                              const std::function<TensorType(Inputs)>& infer) {
   check_operands(inputs, count);
-  const bool indices = takes == Takes::Indices && is_indices(inputs[0]);
-  if (takes == Takes::Codes || (takes == Takes::Indices && !indices)) check_one_grid(inputs);
+  if (takes == Takes::Codes) check_one_grid(inputs);
+  if (takes == Takes::Indices && !is_indices(inputs[0])) check_one_grid(inputs);
   check(takes != Takes::Floats || inputs[0].scales.size() <= 1,
         "accumulators have {} scales, one for each channel: their axes cannot be permuted",
         inputs[0].scales.size());

@@ -18,7 +18,7 @@ namespace qtape::integer {
 
 /// Checks that all operands are codes of one grid, without which they cannot be combined.
 void check_one_grid(IntegerInputs inputs);
-/// Operands of an op that moves elements.
+/// Operands of an op that moves elements. All but `Codes` include indices.
 enum class Takes : uint8_t {
   Codes,    ///< codes of one grid
   Indices,  ///< one operand of codes or indices
@@ -42,13 +42,14 @@ struct Structure : Op {
   static constexpr std::string_view doc = *Op::docs.summary.begin();
   static constexpr auto fields() { return Op::fields(); }
 
+  static constexpr Takes takes = std::is_same_v<Op, qtape::Reshape>     ? Takes::All
+                                 : std::is_same_v<Op, qtape::Transpose> ? Takes::Floats
+                                 : std::is_same_v<Op, qtape::Slice>     ? Takes::Indices
+                                 : std::is_same_v<Op, qtape::Gather>    ? Takes::Indices
+                                                                        : Takes::Codes;
+
   Placement placement() const { return this->keep().view ? Placement::View : Placement::Own; }
   IntegerValue infer(IntegerInputs inputs) const {
-    constexpr Takes takes = std::is_same_v<Op, qtape::Reshape>     ? Takes::All
-                            : std::is_same_v<Op, qtape::Transpose> ? Takes::Floats
-                            : std::is_same_v<Op, qtape::Slice>     ? Takes::Indices
-                            : std::is_same_v<Op, qtape::Gather>    ? Takes::Indices
-                                                                   : Takes::Codes;
     return structure_value(inputs, this->slots().size(), takes,
                            [this](Inputs types) { return Op::infer(types); });
   }

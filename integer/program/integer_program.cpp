@@ -143,16 +143,19 @@ std::string to_json(const IntegerProgram& program) {
   }
 }
 
+ProgramNodeId source_of_indices(const IntegerProgram& program, ProgramNodeId id) {
+  while (is_indices(program[id].value) && !program[id].operands.empty() &&
+         !std::holds_alternative<integer::ArgMax>(program[id].op)) {
+    id = program[id].operands[0];
+  }
+  return id;
+}
+
 int64_t largest_index(const IntegerProgram& program, ProgramNodeId input) {
   int64_t largest = program[input].value.high;
   for (const IntegerNode& node : program.nodes()) {
     if (!std::holds_alternative<integer::Embedding>(node.op)) continue;
-    ProgramNodeId source = node.operands[1];
-    while (source != input && is_indices(program[source].value) &&
-           !program[source].operands.empty()) {
-      source = program[source].operands[0];
-    }
-    if (source != input) continue;
+    if (source_of_indices(program, node.operands[1]) != input) continue;
     largest = std::min(largest, program[node.operands[0]].value.type.shape[0] - 1);
   }
   return largest;

@@ -64,6 +64,10 @@ class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
 /// Lists all nodes, one per line, with grids, ranges and certificates.
 std::string to_string(const IntegerProgram& program);
 
+/// Returns the ArgMax or Input whose indices node `id` holds or moves; another node if it holds
+/// no indices.
+ProgramNodeId source_of_indices(const IntegerProgram& program, ProgramNodeId id);
+
 /// Returns the largest index that every element of `input`, an Input of indices, may hold: its
 /// range, and the rows of each table that looks up any of its elements.
 int64_t largest_index(const IntegerProgram& program, ProgramNodeId input);

@@ -18,15 +18,12 @@ inline Verdict classify_codes(const Operands& operands) {
 template <class X>
 concept TakesCodes = is_alternative<integer::Structure<X>, IntegerOpAlternatives>;
 
-/// Ops that select and permute indices as well.
-template <class X>
-inline constexpr bool moves_indices = is_alternative<X, std::variant<Slice, Gather, Transpose>>;
-
 template <TakesCodes X>
 struct IntegerRule<X> {
   static constexpr bool keeps_codes = true;
   static Verdict classify(const X&, const Operands& operands) {
-    if (operands.form(0).kind == IntegerKind::Indices && moves_indices<X>) {
+    const bool moves_indices = integer::Structure<X>::takes != integer::Takes::Codes;
+    if (moves_indices && operands.form(0).kind == IntegerKind::Indices) {
       return {.is = Verdict::Is::Indices};
     }
     return classify_codes(operands);

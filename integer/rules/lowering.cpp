@@ -2,6 +2,7 @@
 
 #include "qtape/core/code_types.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/indices.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/quantize.h"
 
@@ -113,14 +114,11 @@ class Lowering {
     for (const Node& each : graph_.nodes()) {
       const auto place = indices_operand(each.op);
       if (!place) continue;
-      NodeId source = form(each.operands[*place]).source;
+      const IntegerForm& x = form(each.operands[*place]);
+      if (x.kind != IntegerKind::Indices || origin_of_indices(graph_, x.source) != id) continue;
       const int64_t rows = shape(each.operands[0])[0];
-      if (source == id) whole = std::min(whole, rows);
-      while (source.index >= 0 && source != id && form(source).kind == IntegerKind::Indices &&
-             !node(source).operands.empty()) {
-        source = form(node(source).operands[0]).source;
-      }
-      if (source == id) part = std::max(part, rows);
+      if (x.source == id) whole = std::min(whole, rows);
+      part = std::max(part, rows);
     }
     return part > 0 ? std::min(whole, part) : whole;
   }

@@ -23,15 +23,10 @@ bool OnnxProgram::is_batched(const TensorType& type) const {
 }
 
 bool OnnxProgram::is_index(ProgramNodeId id) const {
-  const auto is_s32 = [&] { return program[id].value.type.dtype == DType::S32; };
-  const auto is_searched = [&] {
-    return std::holds_alternative<integer::ArgMax>(program[id].op);
-  };
-  // To the source, past ops that move elements.
-  while (is_s32() && !is_searched() && !program[id].operands.empty()) {
-    id = program[id].operands[0];
-  }
-  return is_s32() && (is_searched() || program[id].operands.empty());
+  const IntegerOp& source = program[source_of_indices(program, id)].op;
+  return program[id].value.type.dtype == DType::S32 &&
+         (std::holds_alternative<integer::ArgMax>(source) ||
+          std::holds_alternative<integer::Input>(source));
 }
 
 void OnnxProgram::check_codes(const IntegerValue& value) const {

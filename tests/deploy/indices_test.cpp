@@ -174,10 +174,13 @@ TEST_CASE("indices: selected and permuted") {
   Network network;
   const Value x = network.input("x", {6, 6, 3});
   const Value index = index_of(conv2d(x, 4, {3, 3}, {.label = "conv"}), {.axis = 1});
-  check_all(quantized(Model(node(Transpose{.permutation = {0, 2, 1}}, {index}), 2), {},
-                      test::noise(), 64, 1));
-  check_all(quantized(Model(node(Slice{.axis = 2, .begin = 1, .end = 3}, {index}), 2), {},
-                      test::noise(), 64, 1));
+  const Op ops[] = {Transpose{.permutation = {0, 2, 1}}, Slice{.axis = 2, .begin = 1, .end = 3},
+                    Gather{.axis = 1, .indices = {3, 0}}};
+  for (const Op& op : ops) {
+    const Model model = quantized(Model(node(op, {index}), 2), {}, test::noise(), 64, 1);
+    check_all(model);
+    CHECK(test::mismatch(test::verified(model, Requantization::OnnxQdq, OnnxForm::Qdq)) == "");
+  }
 }
 
 TEST_CASE("embedding: its rows are codes that the next layer multiplies") {
@@ -369,7 +372,12 @@ TEST_CASE("embedding: programs name operands that are no table or no indices") {
     return error_text<GraphError>([&] { b.add(integer::Embedding{}, {table, indices}); });
   };
   const ProgramNodeId x = b.add(integer::Input{.shape = {4, 2}, .indices = 4}, {}, "few");
+  const ProgramNodeId y = b.add(integer::Input{.shape = {4, 2}, .indices = 5}, {}, "many");
+  const ProgramNodeId sums = b.add(integer::Sum{.axes = {1}}, {q});
   CHECK(text(q, x) == "no error");
+  CHECK(text(q, y) == "no error");
+  CHECK(text(q, sums).find("the second operand must be indices, or s32 within 0..3, got s32[4] "
+                           "within ") != std::string::npos);
   CHECK(
       text(q, q).ends_with("the second operand must be indices, or s32 within 0..3, got u8[4, "
                            "3] within 0..255"));

@@ -74,16 +74,16 @@ class AxesNet {
       case 0:
       case 1:
         return moved(x);
-      case 6:
-        return pooled(x);
-      case 7:
-        return looked_up(x);
       case 2:
         return resized(x);
       case 3:
         return normalized(x);
       case 4:
         return function(x);
+      case 6:
+        return pooled(x);
+      case 7:
+        return looked_up(x);
       default:
         return paired(x);
     }
