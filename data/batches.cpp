@@ -83,7 +83,11 @@ void add_noise(double deviation, const Random& random, size_t place, std::span<f
 }  // namespace
 
 EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed)
-    : batch_(batch), seed_(seed) {
+    : EpochOrder(samples, batch, seed, 0, batch) {}
+
+EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed, int64_t first,
+                       int64_t count)
+    : batch_(batch), first_(first), count_(count), seed_(seed) {
   require<ArgumentError>(batch >= 1 && batch <= samples,
                          "batch must be in 1..{}, the number of training samples, got {}",
                          samples, batch);
@@ -103,12 +107,13 @@ void EpochOrder::shuffle(int64_t epoch) {
 std::span<const int64_t> EpochOrder::at(int64_t step) {
   const int64_t epoch = step / per_epoch();
   if (epoch != epoch_) shuffle(epoch);
-  return std::span(order_).subspan(static_cast<size_t>(step % per_epoch() * batch_),
-                                   static_cast<size_t>(batch_));
+  return std::span(order_).subspan(static_cast<size_t>(step % per_epoch() * batch_ + first_),
+                                   static_cast<size_t>(count_));
 }
 
 void Augmenter::read(const Dataset& dataset, size_t column, int64_t sample, int64_t step,
                      size_t place, std::span<float> to) {
+  place += first_;
   const Column& from = dataset.columns()[column];
   const Draw draw = draw_at(step);
   if (from.target || !augmentation_.any()) return dataset.read(column, sample, to, draw);

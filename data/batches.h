@@ -17,16 +17,20 @@ class EpochOrder {
  public:
   /// Throws ArgumentError unless 1 <= `batch` <= `samples`.
   EpochOrder(int64_t samples, int64_t batch, uint64_t seed);
+  /// Variant that returns only `count` samples of each batch, from position `first` on.
+  EpochOrder(int64_t samples, int64_t batch, uint64_t seed, int64_t first, int64_t count);
 
   /// Number of batches per epoch.
   int64_t per_epoch() const { return static_cast<int64_t>(order_.size()) / batch_; }
-  /// The `batch` samples of training step `step`.
+  /// The samples of training step `step`.
   std::span<const int64_t> at(int64_t step);
 
  private:
   void shuffle(int64_t epoch);
 
   int64_t batch_;
+  int64_t first_;
+  int64_t count_;
   uint64_t seed_;
   int64_t epoch_ = -1;
   std::vector<int64_t> order_;
@@ -50,13 +54,17 @@ struct Augmentation {
 /// amount.
 class Augmenter {
  public:
-  /// `steps` is the number of steps of an epoch, used for the random numbers of maps.
-  Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps)
-      : augmentation_(augmentation), seed_(seed), steps_(std::max<int64_t>(1, steps)) {}
+  /// `steps` is the number of steps of an epoch, used for the random numbers of maps. `first`
+  /// is the position in the batch of the samples at place 0.
+  Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps, int64_t first = 0)
+      : augmentation_(augmentation),
+        seed_(seed),
+        steps_(std::max<int64_t>(1, steps)),
+        first_(static_cast<size_t>(first)) {}
 
   /// Draw for the maps of data sets in training step `step`.
   Draw draw_at(int64_t step) const { return {seed_, step / steps_}; }
-  /// Reads `column` of `sample`, at position `place` of the batch of training step `step`:
+  /// Reads `column` of `sample`, at `place` of the samples of training step `step`:
   /// applies the maps of the data set, then the augmentation. Targets are not augmented.
   void read(const Dataset& dataset, size_t column, int64_t sample, int64_t step, size_t place,
             std::span<float> to);
@@ -65,6 +73,7 @@ class Augmenter {
   Augmentation augmentation_;
   uint64_t seed_;
   int64_t steps_;
+  size_t first_;
   std::vector<float> image_;
 };
 

@@ -8,7 +8,10 @@
 #include "qtape/core/aligned.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/engine/arena.h"
+#include "qtape/engine/plan_footprints.h"
 #include "qtape/engine/plan_hooks.h"
+#include "qtape/engine/plan_shards.h"
+#include "qtape/ops/families/shard_sums.h"
 
 namespace qtape {
 namespace {
@@ -43,12 +46,13 @@ class Planner {
         companions_(values_.size()),
         slots_(values_.size()),
         keeps_(values_.size()),
-        footprints_(values_.size()),
-        backward_bytes_(values_.size()),
         last_use_(values_.size()),
         contributions_(values_.size()),
         asked_(values_.size()),
-        takes_codes_(values_.size()) {
+        takes_codes_(values_.size()),
+        shard_values_(values_.size()),
+        shard_dy_(values_.size()),
+        shard_gradients_(values_.size()) {
     plan_.nodes.resize(values_.size());
   }
 
@@ -59,6 +63,8 @@ class Planner {
     mark_constant();
     mark_asked();
     mark_active();
+    mark_shards(graph_, options_.slices, plan_.nodes);
+    memory_ = memory_of(graph_, options_, plan_.nodes);
     mark_gated();
     find_last_uses();
     place_values();
@@ -90,15 +96,11 @@ class Planner {
     check_ids(options_.outputs, "output");
     check_ids(options_.roots, "root");
     check_ids(options_.input_gradients, "input");
-    std::vector<TensorType> inputs;
     for (size_t i = 0; i < values_.size(); ++i) {
-      inputs.clear();
-      for (NodeId id : node(i).operands) inputs.push_back(graph_[id].type);
       std::visit(
           [&](const auto& op) {
             slots_[i] = op.slots();
             keeps_[i] = op.keep();
-            set_footprint(i, op, inputs);
           },
           node(i).op);
       plan_.nodes[i].wanted.assign(node(i).operands.size(), false);
@@ -113,7 +115,6 @@ class Planner {
     for (NodeId id : options_.encoding.readers) takes_codes_[at(id)] = true;
     for (size_t i = 0; i < values_.size(); ++i) {
       if (keeps_[i].view) plan_.nodes[i].encoded = plan_.nodes[at(node(i).operands[0])].encoded;
-      read_encoded(i);
     }
     for (const auto& lasting : {options_.outputs, options_.roots}) {
       for (NodeId id : lasting) {
@@ -124,36 +125,9 @@ class Planner {
     }
   }
 
-  /// True if a kernel of node i reads the codes of its operand k.
-  bool takes_codes(size_t i, size_t k) const {
-    const bool on_codes = std::visit([]<class X>(const X&) { return OnCodes<X>; }, node(i).op);
-    return on_codes ? k == 0 && plan_.nodes[i].encoded : keeps_[i].takes_codes(k);
-  }
-
-  /// Computes the memory requirements of ops that read codes.
-  void read_encoded(size_t i) {
-    std::vector<TensorType> inputs;
-    bool any = false;
-    for (size_t k = 0; k < node(i).operands.size(); ++k) {
-      const NodeId id = node(i).operands[k];
-      inputs.push_back(graph_[id].type);
-      if (!plan_.nodes[at(id)].encoded || !takes_codes(i, k)) continue;
-      inputs.back().dtype = *plan_.nodes[at(id)].encoded;
-      any = true;
-    }
-    if (!any) return;
-    std::visit([&](const auto& op) { set_footprint(i, op, inputs); }, node(i).op);
-  }
-
-  template <class X>
-  void set_footprint(size_t i, const X& op, Inputs inputs) {
-    footprints_[i] = op.footprint(inputs);
-    backward_bytes_[i] =
-        aligned_size(footprints_[i].scratch) + options_.threads * footprints_[i].thread_scratch;
-    if constexpr (Bf16Gradients<X>) {
-      if (options_.gradient_precision == GradientPrecision::F32) return;
-      backward_bytes_[i] = std::max(backward_bytes_[i], op.bf16_scratch(inputs));
-    }
+  /// True if the gradient of operand k is formed from those of shards.
+  bool by_shards(size_t i, size_t k) const {
+    return options_.slices.any() && plan_.nodes[i].by_shards[k];
   }
 
   /// Quantizers held as codes apply in every step, so they can replace the preceding gate.
@@ -353,6 +327,7 @@ class Planner {
   /// Arena buffer of operand 0, if the output of node i may share it.
   std::optional<int64_t> shared_value(size_t i) {
     if (!hooks_.share_memory || node(i).operands.empty()) return std::nullopt;
+    if (plan_.nodes[i].reduces) return std::nullopt;
     const size_t operand = at(node(i).operands[0]);
     const int64_t index = values_[operand].buffer;
     if (index < 0 || bytes(operand) != bytes(i) ||
@@ -391,6 +366,7 @@ class Planner {
   bool hands_gradient_on(size_t i) const {
     if (!hooks_.share_memory || !keeps_[i].backward_in_place) return false;
     if (node(i).operands.empty() || !plan_.nodes[i].wanted[0]) return false;
+    if (plan_.nodes[i].reduces || by_shards(i, 0)) return false;
     const NodeId operand = node(i).operands[0];
     const bool accumulates =
         options_.accumulate_gradients && std::holds_alternative<Parameter>(graph_[operand].op);
@@ -420,12 +396,23 @@ class Planner {
     for (size_t i = values_.size(); i-- > 0;) {
       if (!plan_.nodes[i].active) continue;
       for (size_t k = 0; k < node(i).operands.size(); ++k) {
+        if (by_shards(i, k) && !place_shards(i, k)) continue;
         if (plan_.nodes[i].wanted[k]) place_gradient(i, k, written);
       }
     }
     for (NodeId id : options_.input_gradients) {
       buffer(gradients_[at(id)].buffer).end = end_time();
     }
+  }
+
+  /// Assigns memory to the gradients of the shards; true if node i is the last one to write it.
+  bool place_shards(size_t i, size_t k) {
+    const size_t operand = at(node(i).operands[k]);
+    Home& home = shard_gradients_[operand];
+    const int64_t bytes = ShardSums::bytes(options_.slices.shards, gradient(operand));
+    if (home.buffer < 0) home.buffer = new_buffer(bytes, backward_time(i), backward_time(i));
+    buffer(home.buffer).end = backward_time(i);
+    return plan_.nodes[i].sums_shards[k];
   }
 
   void place_gradient(size_t i, size_t k, std::vector<bool>& written) {
@@ -451,18 +438,26 @@ class Planner {
       if (!plan_.nodes[i].needed) continue;
       const bool active = plan_.nodes[i].active;
       const auto now = static_cast<int64_t>(i);
-      const Footprint& f = footprints_[i];
+      const Footprint& f = memory_[i].forward;
       if (f.saved > 0) {
         saved_[i].buffer = new_buffer(f.saved, now, active ? backward_time(i) : now);
       }
       if (f.scratch > 0) forward_scratch_[i].buffer = new_buffer(f.scratch, now, now);
-      if (backward_bytes_[i] > 0 && active) {
+      if (memory_[i].backward_scratch > 0 && active) {
         backward_scratch_[i].buffer =
-            new_buffer(backward_bytes_[i], backward_time(i), backward_time(i));
+            new_buffer(memory_[i].backward_scratch, backward_time(i), backward_time(i));
       }
       if (f.record > largest_records - plan_.record_bytes) {
         fail<Error>("cannot allocate {} bytes for the scales of {}", f.record,
                     graph_.describe(NodeId{static_cast<int32_t>(i)}));
+      }
+      if (plan_.nodes[i].reduces) {
+        shard_values_[i].buffer =
+            new_buffer(ShardSums::bytes(options_.slices.shards, node(i).type), now, now);
+        if (active) {
+          shard_dy_[i].buffer =
+              new_buffer(gradient(i).bytes(), backward_time(i), backward_time(i));
+        }
       }
       plan_.nodes[i].record = plan_.record_bytes;
       plan_.record_bytes += aligned_size(f.record);
@@ -521,6 +516,11 @@ class Planner {
       plan_.nodes[i].forward_scratch = place(forward_scratch_[i]);
       plan_.nodes[i].backward_scratch = place(backward_scratch_[i]);
       plan_.nodes[i].companion = place(companions_[i]);
+      plan_.nodes[i].shard_values = place(shard_values_[i]);
+      plan_.nodes[i].shard_dy = place(shard_dy_[i]);
+      for (NodeId id : node(i).operands) {
+        plan_.nodes[i].shard_gradients.push_back(place(shard_gradients_[at(id)]));
+      }
       for (const Home& home : decoded_forward_[i]) {
         plan_.nodes[i].forward_values.push_back(place(home));
       }
@@ -539,13 +539,13 @@ class Planner {
       companions_;
   std::vector<std::vector<Slot>> slots_;
   std::vector<Keep> keeps_;
-  std::vector<Footprint> footprints_;
-  std::vector<int64_t> backward_bytes_;  // scratch bytes of backward
+  std::vector<NodeMemory> memory_;
   std::vector<int64_t> last_use_;
   std::vector<int64_t> fewest_rows_;
   std::vector<int> contributions_;
   std::vector<bool> asked_;        // inputs whose gradient is requested
   std::vector<bool> takes_codes_;  // in forward
+  std::vector<Home> shard_values_, shard_dy_, shard_gradients_;
   std::vector<std::vector<Home>> decoded_forward_, decoded_backward_;  // by node and operand
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "qtape/engine/batch_slices.h"
 #include "qtape/engine/graph.h"
 
 namespace qtape {
@@ -55,6 +56,7 @@ struct PlanOptions {
   int threads = 1;  ///< threads of backward: some kernels need memory for each
   std::vector<Companion> companions = {};  ///< at most one per node
   Encoding encoding = {};                  ///< must not include outputs or roots
+  BatchSlices slices = {};                 ///< shards of the batch of the graph
 };
 
 /// Position of a tensor.
@@ -92,8 +94,24 @@ struct NodePlan {
   /// True for a quantizer that masks gradients for a preceding Gate, which then has no
   /// backward.
   bool gated = false;
-  bool open = false;             ///< True for such a Gate.
-  std::vector<bool> wanted;      ///< per operand: its gradient is computed
+  bool open = false;  ///< True for such a Gate.
+  /// Shards: forward or backward runs once for each shard. For these nodes `saved` holds one
+  /// part of saved_stride bytes for each shard.
+  bool forward_slices = false;
+  bool backward_slices = false;
+  int64_t saved_stride = 0;
+  int64_t forward_scratch_stride = 0;   ///< bytes of scratch of each lane, see Shards::lanes
+  int64_t backward_scratch_stride = 0;  ///< the same for backward
+  bool reduces = false;  ///< the value reduces the batch: the sum or mean of those of shards
+  Place shard_values;    ///< reductions: memory of ShardSums
+  Place shard_dy;        ///< reductions: gradient of the value of one shard
+  /// Per operand without samples whose gradient is summed over shards: memory of ShardSums. All
+  /// such nodes with this operand share it.
+  std::vector<Place> shard_gradients;
+  std::vector<bool> by_shards;       ///< per operand: its gradient is such a sum
+  std::vector<bool> adds_to_shards;  ///< per operand: added to that of preceding nodes
+  std::vector<bool> sums_shards;     ///< per operand: the sum is formed after this node
+  std::vector<bool> wanted;          ///< per operand: its gradient is computed
   std::vector<bool> accumulate;  ///< per operand: the gradient is added to that of other nodes
 };
 

@@ -7,8 +7,10 @@
 #include <cstring>
 
 #include "qtape/core/out_of_memory.h"
+#include "qtape/engine/batch_slices.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/engine/tape_faults.h"
 #include "qtape/engine/tape_layout.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/ops/families/bf16.h"
@@ -75,9 +77,12 @@ Tape::Tape(Graph bound, const ParametersLink& parameters, TapeOptions options,
     : graph_(std::make_shared<const Graph>(std::move(bound))),
       parameters_(parameters),
       options_(with_defaults(std::move(options), *graph_)),
+      slices_(std::make_shared<const BatchSlices>(slice_batch(*graph_, options_.shards))),
       guard_bytes_(hooks.guard_bytes),
       share_memory_(hooks.share_memory),
       statuses_(static_cast<size_t>(graph_->size())) {
+  const int ranks = options_.shards.ranks();
+  if (ranks > 1) rank_faults_ = std::make_unique<RankFaults>(ranks);
   step_.seed = options_.seed;
   constants_.enabled.resize(statuses_.size());
   step_.warm_up = static_cast<uint64_t>(options_.schedule.warm_up);
@@ -108,7 +113,8 @@ void Tape::add_layout(bool encodes) {
                       .accumulate_gradients = options_.accumulate_gradients,
                       .constant_parameters = options_.constant_parameters,
                       .gradient_precision = options_.gradient_precision,
-                      .threads = options_.threads};
+                      .threads = options_.threads,
+                      .slices = *slices_};
   if (arithmetic_) layout->arithmetic = arithmetic_(encodes);
   if (layout->arithmetic) {
     std::vector<NodeId> kept = options_.outputs;
@@ -217,19 +223,6 @@ void Tape::run(const Bound& bound, int64_t NodeTimes::*time) {
 void Tape::set_timing(bool on) {
   if (on) times_.assign(statuses_.size(), {});
   timing_ = on;
-}
-
-void Tape::report_faults() {
-  for (const Bound& bound : active_->forward) {
-    Fault& fault = statuses_[bound.node].fault;
-    if (fault.text == nullptr) continue;
-    const Fault first = fault;
-    for (NodeStatus& status : statuses_) status.fault = {};
-    ran_ = Ran::Nothing;
-    parameters_changed();
-    const NodeId id{static_cast<int32_t>(bound.node)};
-    fail<GraphError>("{}: {}", graph().describe(id), to_string(first));
-  }
 }
 
 void Tape::backward() {

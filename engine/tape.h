@@ -41,8 +41,13 @@ struct TapeOptions {
   GradientPrecision gradient_precision = GradientPrecision::F32;
   /// Steps at which training quantizes and observes.
   QuantizationSchedule schedule = {};
+  /// Division of the batch. The graph has the samples of the shards of this process. If the
+  /// batch has more than one shard, sums over samples add those of shards in a binary tree, and
+  /// parameters, gradients and unbatched values are equal on all ranks.
+  Shards shards = {};
 };
 
+struct BatchSlices;
 struct EncodedOperand;
 struct ExactValue;
 struct ForwardLookup;
@@ -65,9 +70,10 @@ struct NodeTimes {
 class Tape {
  public:
   /// Plans and binds `graph`. Throws GraphError for leaves that `parameters` lacks or
-  /// holds with another type, and for moved-from `parameters`; PlanError as `plan` does; and
-  /// ArgumentError for fewer than one thread, an invalid schedule, constant_parameters with
-  /// roots, and a gradient precision that the processor does not support.
+  /// holds with another type, for moved-from `parameters`, and for nodes that `slice_batch`
+  /// refuses; PlanError as `plan` does; and ArgumentError for fewer than one thread, an invalid
+  /// schedule, constant_parameters with roots, a batch that the shards do not divide, and a
+  /// gradient precision that the processor does not support.
   Tape(Graph graph, Parameters& parameters, TapeOptions options);
   /// A tape that only reads `parameters`: forward throws ArgumentError for modes that observe
   /// or normalize by the statistics of a batch. Throws like the constructor above, and
@@ -92,7 +98,8 @@ class Tape {
   }
 
   /// Runs the graph in `mode`, as modified by the schedule. Throws GraphError if a kernel
-  /// reports a fault (such as a label out of range, or a Fixed scale that was never set).
+  /// reports a fault (such as a label out of range, or a Fixed scale that was never set), on
+  /// this rank or another.
   /// Parameters and gradients are then intact and the next step may follow, but observers keep
   /// what they observed in the batch. Throws GraphError, changing nothing, if the parameters no
   /// longer exist.
@@ -175,6 +182,7 @@ class Tape {
  private:
   struct Bound;
   struct Layout;
+  class RankFaults;
 
   Tape(Graph graph, const ParametersLink& parameters, TapeOptions options,
        const PlanHooks& hooks);
@@ -225,6 +233,8 @@ class Tape {
   void bind_node(Layout& layout, size_t i);
   enum class Pass : uint8_t { Forward, Backward };
   struct Operands;
+  class NodeBinder;
+  class ShardBinder;
   Operands operands_of(const Layout& layout, size_t i, Pass pass) const;
   EncodedOperand requantized_operand(const Layout& layout, NodeId id) const;
   EncodedOperand encoded_operand(const Layout& layout, NodeId id) const;
@@ -232,11 +242,15 @@ class Tape {
   std::byte* address(const Layout& layout, const Place& place, bool gradient) const;
   std::byte* value_address(const Layout& layout, NodeId id) const;
   void report_faults();
+  /// Throws the error of the fault of any rank. `node` has the fault `own`.
+  void report_faults_of_ranks(const Fault& own, size_t node);
   void paint_guards(const Layout& layout) const;
 
   std::shared_ptr<const Graph> graph_;  // null if moved from; arithmetics refer to it
   ParametersLink parameters_;
   TapeOptions options_;
+  std::shared_ptr<const BatchSlices> slices_;
+  std::unique_ptr<RankFaults> rank_faults_;  // null for a single rank
   int64_t guard_bytes_;
   bool share_memory_;
   bool reads_only_ = false;  // parameters and states

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "qtape/engine/batch_slices.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
 #include "qtape/engine/tape_layout.h"
+#include "qtape/engine/tape_shards.h"
 #include "qtape/ops/families/decode.h"
 #include "qtape/ops/families/sequence.h"
 
@@ -123,61 +125,105 @@ Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) cons
   return found;
 }
 
+/// Binds the kernels of one node.
+class Tape::NodeBinder {
+ public:
+  NodeBinder(Tape& tape, Layout& layout, size_t node)
+      : tape_(tape),
+        layout_(layout),
+        id_{static_cast<int32_t>(node)},
+        node_(tape.graph()[id_]),
+        place_(layout.plan.nodes[node]),
+        arithmetic_(layout.arithmetic.get()),
+        on_codes_(place_.encoded && !is_quantizer(node_.op)),
+        shards_(tape, layout, node) {
+    for (size_t k = 0; k < node_.operands.size(); ++k) {
+      const NodePlan& operand = layout.plan.nodes[tape.index_of(node_.operands[k])];
+      gradients_.push_back(
+          {place_.wanted[k] ? tape.address(layout, operand.gradient, true) : nullptr,
+           place_.accumulate[k]});
+    }
+    const bool batched =
+        tape.slices_->any() && tape.slices_->batched[node] && !tape.slices_->own_scales[node];
+    binding_ = {.output = node_.type,
+                .result = tape.value_address(layout, id_),
+                .dy = tape.address(layout, place_.gradient, true),
+                .gradients = gradients_,
+                .saved = tape.address(layout, place_.saved, false),
+                .record = tape.records_.data() + place_.record,
+                .codes = arithmetic_ != nullptr ? arithmetic_->codes(id_) : nullptr,
+                .gated = place_.gated,
+                .gradient_precision = tape.options_.gradient_precision,
+                .status = &tape.statuses_[node],
+                .shards = batched ? &tape.slices_->shards : nullptr,
+                .stream = node,
+                .threads = tape.options_.threads};
+    if (on_codes_) binding_.output.dtype = *place_.encoded;
+    if (place_.encoded && !on_codes_) {
+      binding_.codes = binding_.result;
+      binding_.result = nullptr;
+    }
+  }
+
+  /// Empty if nothing is to be done.
+  Kernel forward() {
+    set_operands(Pass::Forward);
+    binding_.scratch = tape_.address(layout_, place_.forward_scratch, false);
+    const bool takes_codes = arithmetic_ != nullptr && arithmetic_->takes_codes(id_);
+    Kernel kernel;
+    if (!takes_codes || on_codes_) {
+      kernel = place_.forward_slices
+                   ? shards_.forward(binding_)
+                   : std::visit([&](const auto& op) { return op.forward(binding_); }, node_.op);
+    }
+    kernel = sequence(std::move(operands_.decode), std::move(kernel));
+    if (arithmetic_ == nullptr) return kernel;
+    return arithmetic_->around(id_, std::move(kernel), binding_);
+  }
+
+  /// Requires `forward`. Empty if nothing is to be done.
+  Kernel backward() {
+    if (!place_.active || place_.open) return {};
+    set_operands(Pass::Backward);
+    const bool view = std::visit([](const auto& op) { return op.keep().view; }, node_.op);
+    if (view) binding_.output = node_.type;
+    binding_.encoded = operands_.encoded;
+    binding_.scratch = tape_.address(layout_, place_.backward_scratch, false);
+    Kernel kernel =
+        place_.backward_slices
+            ? shards_.backward(binding_)
+            : std::visit([&](const auto& op) { return op.backward(binding_); }, node_.op);
+    if (!kernel) return {};
+    return sequence(std::move(operands_.decode), std::move(kernel));
+  }
+
+ private:
+  void set_operands(Pass pass) {
+    operands_ = tape_.operands_of(layout_, tape_.index_of(id_), pass);
+    binding_.inputs = operands_.types;
+    binding_.operands = operands_.values;
+    binding_.sources = operands_.sources;
+  }
+
+  Tape& tape_;
+  Layout& layout_;
+  NodeId id_;
+  const Node& node_;
+  const NodePlan& place_;
+  ForwardArithmetic* arithmetic_;
+  bool on_codes_;  // the op computes codes from codes
+  ShardBinder shards_;
+  std::vector<Gradient> gradients_;
+  Operands operands_;
+  Binding binding_;
+};
+
 void Tape::bind_node(Layout& layout, size_t i) {
-  const NodeId id{static_cast<int32_t>(i)};
-  const Node& node = graph()[id];
-  const NodePlan& place = layout.plan.nodes[i];
-  ForwardArithmetic* arithmetic = layout.arithmetic.get();
-  const bool encoded = place.encoded.has_value();
-  const bool on_codes = encoded && !is_quantizer(node.op);
-  const bool is_view = std::visit([](const auto& op) { return op.keep().view; }, node.op);
-  const bool takes_codes = arithmetic != nullptr && arithmetic->takes_codes(id);
-  std::vector<Gradient> gradients;
-  for (size_t k = 0; k < node.operands.size(); ++k) {
-    const NodePlan& operand = layout.plan.nodes[index_of(node.operands[k])];
-    gradients.push_back({place.wanted[k] ? address(layout, operand.gradient, true) : nullptr,
-                         place.accumulate[k]});
+  NodeBinder binder(*this, layout, i);
+  if (Kernel kernel = binder.forward()) {
+    layout.forward.push_back({std::move(kernel), i, layout.plan.nodes[i].constant});
   }
-  Operands operands = operands_of(layout, i, Pass::Forward);
-  Binding binding{.inputs = operands.types,
-                  .output = node.type,
-                  .operands = operands.values,
-                  .sources = operands.sources,
-                  .result = value_address(layout, id),
-                  .dy = address(layout, place.gradient, true),
-                  .gradients = gradients,
-                  .saved = address(layout, place.saved, false),
-                  .scratch = address(layout, place.forward_scratch, false),
-                  .record = records_.data() + place.record,
-                  .codes = arithmetic != nullptr ? arithmetic->codes(id) : nullptr,
-                  .gated = place.gated,
-                  .gradient_precision = options_.gradient_precision,
-                  .status = &statuses_[i],
-                  .stream = i,
-                  .threads = options_.threads};
-  if (on_codes) binding.output.dtype = *place.encoded;
-  if (encoded && !on_codes) {
-    binding.codes = binding.result;
-    binding.result = nullptr;
-  }
-  Kernel forward;
-  if (!takes_codes || on_codes) {
-    forward = std::visit([&](const auto& op) { return op.forward(binding); }, node.op);
-  }
-  forward = sequence(std::move(operands.decode), std::move(forward));
-  if (arithmetic != nullptr) forward = arithmetic->around(id, std::move(forward), binding);
-  if (forward) layout.forward.push_back({std::move(forward), i, place.constant});
-  if (!place.active || place.open) return;
-  operands = operands_of(layout, i, Pass::Backward);
-  if (is_view) binding.output = node.type;
-  binding.inputs = operands.types;
-  binding.operands = operands.values;
-  binding.sources = operands.sources;
-  binding.encoded = operands.encoded;
-  binding.scratch = address(layout, place.backward_scratch, false);
-  Kernel backward = std::visit([&](const auto& op) { return op.backward(binding); }, node.op);
-  if (!backward) return;
-  layout.backward.push_back({sequence(std::move(operands.decode), std::move(backward)), i});
+  if (Kernel kernel = binder.backward()) layout.backward.push_back({std::move(kernel), i});
 }
 
 }  // namespace qtape

@@ -27,34 +27,18 @@ constexpr int64_t max_times = 1 << 20;
 // Location of the progress in checkpoints, for messages.
 constexpr std::string_view progress_place = "/sections/progress";
 
-const Section& section_of(const std::map<std::string, Section>& sections, const char* name) {
-  const auto found = sections.find(name);
-  require<FormatError>(found != sections.end(),
-                       "/sections/{}: missing; the file is not a checkpoint", name);
-  return found->second;
-}
-
-/// Returns all values, also for a checkpoint.
-Section snapshot(const Parameters& parameters) {
-  Section section{.kind = "parameters"};
-  for (const ParameterEntry& each : parameters.entries()) {
-    section.tensors[each.name] = parameters.get(each.name);
-  }
-  return section;
-}
-
-void restore_values(const Section& snapshot, Parameters& parameters) {
-  for (const auto& [name, values] : snapshot.tensors) parameters.set(name, values);
-}
-
 /// All objects of one run.
 class Run {
  public:
   Run(Model& model, const data::Dataset& dataset, const FitOptions& options)
       : model_(model),
         options_(options),
-        order_(dataset.size(), options.batch, options.seed),
-        trained_(training_graph(model, dataset, options)),
+        ranks_(options.exchange),
+        shards_(shards_of(model, options)),
+        first_(options.batch / shards_.total * shards_.first),
+        rows_(options.batch / shards_.total * shards_.count),
+        order_(dataset.size(), options.batch, options.seed, first_, rows_),
+        trained_(training_graph(model, dataset, options, rows_)),
         steps_(options.epochs * order_.per_epoch()),
         quantization_(options.quantization.value_or(
             QuantizationSchedule{.freeze_norms = usual_norm_freeze(steps_)})),
@@ -64,8 +48,9 @@ class Run {
                .seed = options.seed,
                .arithmetic = arithmetic_for(model.graph(), options),
                .gradient_precision = options.gradient_precision,
-               .schedule = quantization_}),
-        augmenter_(options.augmentation, options.seed, order_.per_epoch()),
+               .schedule = quantization_,
+               .shards = shards_}),
+        augmenter_(options.augmentation, options.seed, order_.per_epoch(), first_),
         optimizer_(model.parameters(), options.optimizer, options.groups, options.threads),
         schedule_{.base = options.learning_rate,
                   .shape = options.schedule.value_or(Cosine{.total = steps_}),
@@ -78,21 +63,15 @@ class Run {
       feed_.emplace(inputs, dataset);
     }
     if (options.distillation) {
-      teacher_.emplace(*options.distillation, dataset, options.batch, options.threads,
+      teacher_.emplace(*options.distillation, dataset, rows_, options.threads,
                        tape_.input<float>(trained_.probabilities));
     }
     if (options.oscillations.any()) {
       oscillations_.emplace(model.graph(), options.oscillations);
     }
-    if (options.metric) {
-      metric_ = *options.metric;
-    } else if (options.validation) {
-      metric_ = validation_metric();
-    }
-    require<ArgumentError>(
-        metric_.measure || (options.patience == 0 && !options.keep_best),
-        "patience and keep_best need a metric, or validation data with labels or targets");
-    if (!options.report.empty()) {
+    set_metric();
+    if (ranks_.count() > 1) ranks_.require_equal(facts_of(model, dataset, options, shards_));
+    if (!options.report.empty() && ranks_.leads()) {
       tape_.set_timing(true);
       recorder_.emplace(options.report, model, dataset, tape_, options.batch);
       recorder_->set_plan(steps_, metric_);
@@ -101,9 +80,14 @@ class Run {
 
   FitResult run() {
     std::optional<FileLock> lock;
-    if (!options_.checkpoint.empty()) lock.emplace(options_.checkpoint);
+    if (!options_.checkpoint.empty() && ranks_.leads()) lock.emplace(options_.checkpoint);
     resume();
+    if (options_.resume && ranks_.count() > 1) {
+      ranks_.require_equal(progress_facts(model_, step_));
+    }
     result_.steps = steps_;
+    result_.shards = shards_.total;
+    result_.ranks = ranks_.count();
     tape_.set_step(step_);
     try {
       train();
@@ -124,6 +108,17 @@ class Run {
   }
 
  private:
+  void set_metric() {
+    if (options_.metric) {
+      metric_ = *options_.metric;
+    } else if (options_.validation) {
+      metric_ = validation_metric();
+    }
+    require<ArgumentError>(
+        metric_.measure || (options_.patience == 0 && !options_.keep_best),
+        "patience and keep_best need a metric, or validation data with labels or targets");
+  }
+
   /// Returns the metric of model and validation data; one without measure if there is none.
   Metric validation_metric() {
     const data::Dataset& validation = *options_.validation;
@@ -146,7 +141,7 @@ class Run {
     std::optional<console::Interruption> interruption;
     if (options_.interruptible) interruption.emplace();
     std::optional<console::ProgressDisplay> display;
-    if (options_.progress) display.emplace(step_, options_.loss_digits);
+    if (options_.progress && ranks_.leads()) display.emplace(step_, options_.loss_digits);
     std::vector<double> times(
         static_cast<size_t>(std::clamp<int64_t>(steps_ - step_, 0, max_times)));
     size_t taken = 0;
@@ -166,8 +161,8 @@ class Run {
       const bool epoch_ends = step_ % order_.per_epoch() == 0;
       if (epoch_ends) finish_epoch(display);
       done = epoch_ends && exhausted();
-      const int signal = interruption ? interruption->signal() : 0;
-      result_.stopped = signal != 0 || (options_.stop && options_.stop());
+      const int signal = ranks_.largest(interruption ? interruption->signal() : 0);
+      result_.stopped = signal != 0 || ranks_.any(options_.stop && options_.stop());
       done = done || result_.stopped;
       const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
       if (epoch_ends || due || done) save_progress();
@@ -222,7 +217,7 @@ class Run {
     result_.epochs.push_back(epoch);
     total_loss_ = 0;
     batches_ = 0;
-    if (note_best() && options_.keep_best) best_values_ = snapshot(model_.parameters());
+    if (note_best() && options_.keep_best) best_values_ = values_of(model_.parameters());
     if (display) {
       const std::string text =
           epoch.score ? metric_.name + " " + metric_.text(*epoch.score) : std::string();
@@ -260,6 +255,7 @@ class Run {
                      {"non_finite", result_.non_finite_elements},
                      {"epochs", static_cast<int64_t>(result_.epochs.size())}},
                     {}};
+    if (shards_.any()) section.settings["shards"] = shards_.total;
     for (const EpochResult& each : result_.epochs) {
       section.settings[fmt::format("loss {}", each.epoch)] = each.loss;
       if (each.score) section.settings[fmt::format("score {}", each.epoch)] = *each.score;
@@ -275,7 +271,7 @@ class Run {
     // Written before the checkpoint, so that a resumed run finds at least its steps in the
     // record.
     record(report::RunState::Running);
-    if (!options_.checkpoint.empty()) save_checkpoint();
+    if (!options_.checkpoint.empty() && ranks_.leads()) save_checkpoint();
   }
 
   void save_checkpoint() const {
@@ -327,6 +323,11 @@ class Run {
     result_.skipped_batches = count("skipped");
     result_.non_finite_elements = count("non_finite");
     const int64_t finished = count("epochs");
+    require<ArgumentError>(
+        shards_of(section) == shards_.total,
+        "the checkpoint is of a run with {} shards, which cannot be continued "
+        "with {}",
+        shards_of(section), shards_.total);
     const auto within = [](int64_t value, int64_t most) { return value >= 0 && value <= most; };
     require<FormatError>(
         within(step_, steps_) && within(finished, options_.epochs) && within(batches_, step_) &&
@@ -350,6 +351,10 @@ class Run {
 
   Model& model_;
   const FitOptions& options_;
+  Ranks ranks_;
+  Shards shards_;
+  int64_t first_;  // sample of each batch
+  int64_t rows_;   // samples of this process in each batch
   data::EpochOrder order_;
   DistilledGraph trained_;  // if there is no teacher, the graph with the loss of the model
   int64_t steps_;

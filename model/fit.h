@@ -85,6 +85,16 @@ struct FitOptions {
   std::string report = {};
   /// Additional sections for checkpoints.
   std::map<std::string, Section> sections = {};
+  /// Number of shards of a batch, which must divide it. Sums over a batch add the sums of its
+  /// shards in a fixed binary tree. Results depend on this number, but not on the number of
+  /// processes, at most one per shard. If empty: that of the checkpoint from which the run
+  /// continues, otherwise 1 without `exchange`, and with it the largest divisor of the batch up
+  /// to 8.
+  std::optional<int64_t> shards = {};
+  /// Connection of the processes that train together, which all call `fit` with equal arguments
+  /// and get equal results; null: this process alone. Each reads and computes the samples of
+  /// its shards; the first one writes files and displays progress.
+  Exchange* exchange = nullptr;
   uint64_t seed = 1;                ///< for order, augmentation and dropout
   int threads = default_threads();  ///< at least 1
   bool progress = true;             ///< draws a progress bar, or prints one line per epoch
@@ -111,6 +121,8 @@ struct FitResult {
   int64_t skipped_batches = 0;             ///< batches without update because their loss was
                                            ///< not finite
   int64_t non_finite_elements = 0;         ///< number of elements that observers skipped
+  int64_t shards = 1;                      ///< number of shards of a batch
+  int ranks = 1;                           ///< number of processes
   int64_t frozen_weights = 0;              ///< number frozen by FitOptions::oscillations
   bool stopped = false;                    ///< true if FitOptions::stop ended the run
   std::optional<int64_t> best_epoch = {};  ///< from 1, by score

@@ -1,5 +1,7 @@
 #include "qtape/ops/batch_norm.h"
 
+#include <optional>
+
 #include "qtape/ops/families/channel_norm.h"
 
 namespace qtape {
@@ -17,22 +19,23 @@ class Forward {
         status_(b.status) {}
 
   void operator()(const Step& step) const {
-    const int64_t n = norm_.rows().rows;
+    const int64_t n = norm_.rows();
     status_->applied = step.mode.batch_statistics && status_->observing;
     if (status_->applied && n < 2) {
       status_->fault = too_few_elements(n);
       status_->applied = false;
     }
-    if (status_->applied) norm_.measure();
+    using Statistics = typename ChannelNormForward<T>::Statistics;
+    std::optional<Statistics> batch;
+    if (status_->applied) batch = norm_.measure(running_.mean);
     const auto count = static_cast<double>(n);
-    for (int64_t c = 0; c < norm_.rows().channels; ++c) {
-      const double mean = status_->applied ? norm_.mean(c) : double{running_.mean[c]};
-      const double variance =
-          status_->applied ? norm_.variance(c) : double{running_.variance[c]};
+    for (int64_t c = 0; c < norm_.channels(); ++c) {
+      const double mean = batch ? batch->mean(c) : double{running_.mean[c]};
+      const double variance = batch ? batch->variance(c) : double{running_.variance[c]};
       norm_.numbers.mean[c] = mean;
       norm_.numbers.inverse[c] = 1 / std::sqrt(variance + eps_);
       norm_.numbers.gain[c] = double{gamma_[c]};
-      if (status_->applied) running_.move(c, mean, variance, count);
+      if (batch) running_.move(c, mean, variance, count);
     }
     norm_.normalize(beta_);
   }
@@ -56,6 +59,10 @@ Footprint BatchNorm::footprint(Inputs inputs) const {
   return channel_norm_footprint(inputs[0].shape);
 }
 
+int64_t BatchNorm::shards_scratch(Inputs inputs, const Shards& shards) const {
+  return channel_norm_scratch(inputs[0].shape, shards);
+}
+
 Kernel BatchNorm::forward(const Binding& b) const {
   return dispatch_compute(b.output.dtype,
                           [&]<class T>() -> Kernel { return Forward<T>(*this, b); });
@@ -65,12 +72,12 @@ Kernel BatchNorm::backward(const Binding& b) const {
   return dispatch_compute(b.output.dtype, [&]<class T>() -> Kernel {
     return [norm = ChannelNormBackward<T>(b), dgamma = ChannelGradient<T>(b, 1),
             dbeta = ChannelGradient<T>(b, 2), status = b.status](const Step&) {
-      const int64_t channels = norm.rows().channels;
-      norm.measure();
-      norm.spread(status->applied);
+      const int64_t channels = norm.channels();
+      const auto sums = norm.measure();
+      norm.spread(sums, status->applied);
       dgamma.put(channels,
-                 [&](int64_t c) { return norm.product(c) * norm.numbers.inverse[c]; });
-      dbeta.put(channels, [&](int64_t c) { return norm.sum(c); });
+                 [&](int64_t c) { return sums.product[c] * norm.numbers.inverse[c]; });
+      dbeta.put(channels, [&](int64_t c) { return sums.sum[c]; });
     };
   });
 }

@@ -7,6 +7,7 @@ namespace qtape {
 
 struct BatchNorm {
   static constexpr std::string_view name = "BatchNorm";
+  static constexpr WholeBatch whole_batch = WholeBatch::Always;
   static constexpr OpDocs docs{
       .summary = "Normalizes each channel over all axes except the last.",
       .formula =
@@ -15,8 +16,9 @@ struct BatchNorm {
            "elements of the channel in x, else the running statistics.",
            "Batch statistics update the running ones: running = (1 - momentum) running + "
            "momentum batch, with the unbiased variance v n / (n - 1).",
-           "Differences from the first row and their squares are summed in double, in an order "
-           "that depends only on the extents."},
+           "Differences from the first row, or from the running mean if the batch has shards, "
+           "and their squares are summed in double, in an order that depends only on the "
+           "extents and the shards."},
       .operands = {"x is f32 or f64 [..., c] of rank >= 2; y has its type.",
                    "All others are [c] of x's dtype."},
       .gradient = {"With h = (x - m) / sqrt(v + eps): dbeta = sum dy, dgamma = sum dy h.",
@@ -51,6 +53,7 @@ struct BatchNorm {
     return {.operands = 1, .forward_in_place = true, .backward_in_place = true};
   }
   Footprint footprint(Inputs inputs) const;
+  int64_t shards_scratch(Inputs inputs, const Shards& shards) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const BatchNorm&) const = default;

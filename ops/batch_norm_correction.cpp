@@ -23,7 +23,7 @@ class Forward {
         status_(b.status) {}
 
   void operator()(const Step& step) const {
-    const int64_t n = norm_.rows().rows;
+    const int64_t n = norm_.rows();
     status_->applied = step.mode.batch_statistics && status_->observing;
     if (status_->applied && n < 2) {
       status_->fault = too_few_elements(n);
@@ -33,16 +33,18 @@ class Forward {
       if (copy_) copy_(step);
       return;
     }
-    norm_.measure();
-    for (int64_t c = 0; c < norm_.rows().channels; ++c) settle(c, static_cast<double>(n));
+    const auto batch = norm_.measure(running_.mean);
+    for (int64_t c = 0; c < norm_.channels(); ++c) settle(c, batch, static_cast<double>(n));
     norm_.normalize(beta_);
   }
 
  private:
-  void settle(int64_t c, double n) const {
+  using Statistics = typename ChannelNormForward<T>::Statistics;
+
+  void settle(int64_t c, const Statistics& batch, double n) const {
     const double r = double{r_[c]};
-    const double mean = norm_.mean(c);
-    const double variance = norm_.variance(c);
+    const double mean = batch.mean(c);
+    const double variance = batch.variance(c);
     const double s = std::sqrt(variance + eps_ * r * r);
     norm_.numbers.mean[c] = mean;
     norm_.numbers.inverse[c] = s == 0 ? 0 : 1 / s;
@@ -75,19 +77,19 @@ class Backward {
         status_(b.status) {}
 
   void operator()(const Step& step) const {
-    const int64_t channels = norm_.rows().channels;
+    const int64_t channels = norm_.channels();
     if (!status_->applied) {
       const auto none = [](int64_t) { return 0.0; };
       if (pass_) pass_(step);
       for (const ChannelGradient<T>& each : {dgamma_, dbeta_, dr_}) each.put(channels, none);
       return;
     }
-    norm_.measure();
-    norm_.spread(true);
+    const auto sums = norm_.measure();
+    norm_.spread(sums, true);
     const ChannelNumbers& numbers = norm_.numbers;
-    const auto along = [&](int64_t c) { return norm_.product(c) * numbers.inverse[c]; };
+    const auto along = [&](int64_t c) { return sums.product[c] * numbers.inverse[c]; };
     dgamma_.put(channels, [&](int64_t c) { return sign_of(numbers.extra[c]) * along(c); });
-    dbeta_.put(channels, [&](int64_t c) { return norm_.sum(c); });
+    dbeta_.put(channels, [&](int64_t c) { return sums.sum[c]; });
     dr_.put(channels, [&](int64_t c) {
       return -numbers.gain[c] * eps_ * numbers.extra[c] * numbers.inverse[c] *
              numbers.inverse[c] * along(c);
@@ -114,6 +116,10 @@ TensorType BatchNormCorrection::infer(Inputs inputs) const {
 
 Footprint BatchNormCorrection::footprint(Inputs inputs) const {
   return channel_norm_footprint(inputs[0].shape);
+}
+
+int64_t BatchNormCorrection::shards_scratch(Inputs inputs, const Shards& shards) const {
+  return channel_norm_scratch(inputs[0].shape, shards);
 }
 
 Kernel BatchNormCorrection::forward(const Binding& b) const {

@@ -7,6 +7,7 @@ namespace qtape {
 
 struct BatchNormCorrection {
   static constexpr std::string_view name = "BatchNormCorrection";
+  static constexpr WholeBatch whole_batch = WholeBatch::Always;
   static constexpr OpDocs docs{
       .summary =
           "Corrects the output of a layer whose weights include a folded batch norm to that of "
@@ -66,6 +67,7 @@ struct BatchNormCorrection {
     return {.operands = 1, .forward_in_place = true, .backward_in_place = true};
   }
   Footprint footprint(Inputs inputs) const;
+  int64_t shards_scratch(Inputs inputs, const Shards& shards) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const BatchNormCorrection&) const = default;

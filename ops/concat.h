@@ -28,6 +28,9 @@ struct Concat {
   /// Throws GraphError if `count` is out of range.
   std::vector<Slot> slots() const;
   TensorType infer(Inputs inputs) const;
+  bool mixes_samples(Inputs inputs) const {
+    return axis == 0 || axis + static_cast<int>(inputs[0].shape.rank()) == 0;
+  }
   Keep keep() const { return {}; }
   Footprint footprint(Inputs) const { return {}; }
   Kernel forward(const Binding& binding) const;

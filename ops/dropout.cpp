@@ -25,6 +25,20 @@ struct Draws {
   uint64_t threshold = 0;
 };
 
+/// Elements of the whole batch, and those before the elements of this process.
+struct Part {
+  uint64_t first = 0;
+  uint64_t total = 0;
+};
+
+Part part_of(const Binding& b) {
+  const auto n = static_cast<uint64_t>(b.output.elements());
+  if (b.shards == nullptr) return {0, n};
+  const uint64_t shard = n / static_cast<uint64_t>(b.shards->count);
+  return {shard * static_cast<uint64_t>(b.shards->first),
+          shard * static_cast<uint64_t>(b.shards->total)};
+}
+
 /// y = x * scale where the element is kept, else 0, for n elements from `begin`, a multiple of
 /// 64.
 template <class T>
@@ -86,13 +100,13 @@ Kernel Dropout::forward(const Binding& b) const {
             y = b.y<T>(), mask = reinterpret_cast<uint64_t*>(b.saved), n = b.output.elements(),
             rate = rate, key = Random(static_cast<uint64_t>(seed), 0).bits(0),
             scale = static_cast<T>(1.0 / (1.0 - rate)), stream = b.stream, status = b.status,
-            threads = b.threads](const Step& step) {
+            part = part_of(b), threads = b.threads](const Step& step) {
       status->applied = step.mode.train && rate > 0.0;
       if (!status->applied) {
         if (copy) copy(step);
         return;
       }
-      const Draws draws{Random(step.seed ^ key, stream), step.number * static_cast<uint64_t>(n),
+      const Draws draws{Random(step.seed ^ key, stream), step.number * part.total + part.first,
                         static_cast<uint64_t>(std::ceil(rate * 0x1p53))};
       parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
         loop(&draws, x, y, mask, scale, begin, end);

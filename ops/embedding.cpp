@@ -16,6 +16,7 @@ struct Table {
   int64_t rows = 0;
   int64_t width = 0;
   int64_t places = 0;  ///< number of elements of indices
+  int64_t first = 0;   ///< position in the batch of the first element
 
   bool has(int32_t index) const { return index >= 0 && index < rows; }
   /// Minimum number of rows of y or dtable per thread.
@@ -23,13 +24,17 @@ struct Table {
 };
 
 Table table_of(const Binding& b) {
-  return {b.inputs[0].shape[0], b.inputs[0].shape[1], b.inputs[1].elements()};
+  const TensorType& indices = b.inputs[1];
+  const int64_t samples =
+      indices.shape.rank() == 0 ? 1 : std::max<int64_t>(1, indices.shape[0]);
+  return {b.inputs[0].shape[0], b.inputs[0].shape[1], indices.elements(),
+          b.first_sample * (indices.elements() / samples)};
 }
 
 void report_indices(const Table& table, const int32_t* indices, Fault& fault) {
   for (int64_t i = 0; i < table.places && fault.text == nullptr; ++i) {
     if (table.has(indices[i])) continue;
-    fault = {"index {value} at position {index} is outside the table", i,
+    fault = {"index {value} at position {index} is outside the table", table.first + i,
              static_cast<double>(indices[i])};
   }
 }

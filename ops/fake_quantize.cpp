@@ -2,12 +2,11 @@
 
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <limits>
 
-#include "qtape/core/math.h"
 #include "qtape/ops/fake_quantize_states.h"
 #include "qtape/ops/families/copy.h"
+#include "qtape/ops/families/shared_extremes.h"
 
 namespace qtape {
 namespace {
@@ -16,10 +15,6 @@ namespace {
 EMA ema_of(const FakeQuantize& op) {
   const auto* ema = std::get_if<EMA>(&op.scale_mode);
   return ema == nullptr ? EMA{} : *ema;
-}
-
-bool keeps_operand(Ste ste) {
-  return ste == Ste::Tanh || ste == Ste::HardTanh || ste == Ste::TanhRange;
 }
 
 /// Grid and mask of one node. PerBatch sets its scale by the largest magnitude, or by both ends
@@ -46,6 +41,7 @@ class Forward {
         layout_(b.inputs[0].shape, granularity_of(op)),
         quantizer_(grid_of(op), layout_, chunk_of<T>(op, layout_, b.gated), op.masked(), b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
+        shared_(b, layout_.channels()),
         states_(op, layout_.channels(), b.operands.subspan(1)),
         settle_(settle_loop<T>(states_.kind(), op.scheme, op.rounding,
                                ema_of(op).weight ? Blend::Difference : Blend::Sum)),
@@ -71,7 +67,9 @@ class Forward {
       use_states();
       return observe_all(weights);
     }
-    if (layout_.chunks_are_channels()) return settle_chunks(step, observe, weights, quantize);
+    if (layout_.chunks_are_channels() && !shared_.any()) {
+      return settle_chunks(step, observe, weights, quantize);
+    }
     settle_all(observe, weights);
     finish(step, quantize);
   }
@@ -157,7 +155,7 @@ class Forward {
   }
 
   void settle_all(bool observe, const AverageWeights<T>& weights) const {
-    const auto seen = measurement_.measure(quantizer_.x());
+    const auto seen = shared_.merge(measurement_.measure(quantizer_.x()));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       settle_one(c, seen[static_cast<size_t>(c)], observe, weights);
       status_->non_finite += seen[static_cast<size_t>(c)].non_finite;
@@ -166,8 +164,8 @@ class Forward {
 
   /// Quantizes everything with the old states and updates them in the same pass.
   void observe_all(const AverageWeights<T>& weights) const {
-    const auto seen = measurement_.measure(
-        quantizer_.x(), [this](const Chunk& chunk) { quantizer_.quantize(chunk); });
+    const auto seen = shared_.merge(measurement_.measure(
+        quantizer_.x(), [this](const Chunk& chunk) { quantizer_.quantize(chunk); }));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const Extremes<T>& each = seen[static_cast<size_t>(c)];
       status_->non_finite += each.non_finite;
@@ -183,7 +181,7 @@ class Forward {
 
   /// Variant of observe_all if some channels have no state yet: these use their observation.
   void observe_some(const AverageWeights<T>& weights) const {
-    const auto seen = measurement_.measure(quantizer_.x());
+    const auto seen = shared_.merge(measurement_.measure(quantizer_.x()));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const Extremes<T>& each = seen[static_cast<size_t>(c)];
       const bool known = states_.settled(c);
@@ -249,93 +247,13 @@ class Forward {
   QuantizeLayout layout_;
   GridQuantizer<S> quantizer_;
   Measurement<S> measurement_;
+  SharedExtremes<T> shared_;
   FakeQuantizeStates<T> states_;
   SettleLoop<T> settle_;
   EMA ema_;
   Kernel copy_;  // empty if in place
   NodeStatus* status_;
   int threads_;
-};
-
-template <class S>
-class Backward {
- public:
-  using T = typename Storage<S>::Compute;
-
-  Backward(const FakeQuantize& op, const Binding& b)
-      : op_(op),
-        layout_(b.inputs[0].shape, granularity_of(op)),
-        select_(select_loop<S>(b.accumulate(0))),
-        record_(b.record, layout_.channels()),
-        x_(b.operand<const S>(0)),
-        dy_(b.dy_as<const S>()),
-        dx_(b.dx<S>(0)),
-        mask_(reinterpret_cast<const uint64_t*>(b.saved)),
-        pass_(view_backward(b)),
-        status_(b.status),
-        threads_(b.threads),
-        accumulate_(b.accumulate(0)) {}
-
-  void operator()(const Step& step) const {
-    if (status_->applied && op_.masked()) {
-      layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) {
-        select_(dy_ + chunk.offset, dx_ + chunk.offset, mask_ + chunk.word, chunk.length);
-      });
-    } else if (status_->applied && keeps_operand(op_.ste)) {
-      layout_.for_each_chunk(threads_, [&](int64_t, const Chunk& chunk) { surrogate(chunk); });
-    } else if (pass_) {
-      pass_(step);
-    }
-  }
-
- private:
-  void put(int64_t i, T gradient) const {
-    dx_[i] = Storage<S>::store(accumulate_ ? Storage<S>::load(dx_[i]) + gradient : gradient);
-  }
-
-  void surrogate(const Chunk& chunk) const {
-    for (int64_t i = chunk.offset; i < chunk.offset + chunk.length; ++i) {
-      const QParams<T> q = record_.at(layout_.channel_of(i));
-      const T x = Storage<S>::load(x_[i]);
-      // NaN is outside the range, so its gradient is 0 for any dy.
-      put(i, std::isnan(x) ? T(0) : Storage<S>::load(dy_[i]) * slope(x, q));
-    }
-  }
-
-  /// Surrogate derivative at x, with the scale used in forward.
-  T slope(T x, const QParams<T>& q) const {
-    if (op_.ste == Ste::Tanh) return tanh_slope(x / q.scale);
-    const T share = share_of_range(x, q);
-    if (op_.ste == Ste::TanhRange) return tanh_slope(share);
-    const T left = T(1) - std::fabs(share);
-    return left < T(0) ? T(0) : left;
-  }
-
-  /// x divided by the end of the range; if affine, by the end on its side of 0.
-  T share_of_range(T x, const QParams<T>& q) const {
-    const auto [q_min, q_max] = grid_of(op_).limits;
-    if (op_.scheme == Scheme::Symmetric) return x / (static_cast<T>(q_max) * q.scale);
-    const T end = value_of(static_cast<T>(x < T(0) ? q_min : q_max), q);
-    return x == T(0) ? T(0) : x / end;
-  }
-
-  static T tanh_slope(T v) {
-    const double y = math::tanh(v);
-    return static_cast<T>(1.0 - y * y);
-  }
-
-  FakeQuantize op_;
-  QuantizeLayout layout_;
-  SelectLoop<S> select_;
-  QuantizerRecord<T> record_;
-  const S* x_;
-  const S* dy_;
-  S* dx_;
-  const uint64_t* mask_;
-  Kernel pass_;  // empty if in place
-  NodeStatus* status_;
-  int threads_;
-  bool accumulate_;
 };
 
 }  // namespace
@@ -355,8 +273,8 @@ TensorType FakeQuantize::infer(Inputs inputs) const {
 }
 
 Keep FakeQuantize::keep() const {
-  return {.operands = keeps_operand(ste) ? 1u : 0u,
-          .forward_in_place = !keeps_operand(ste),
+  return {.operands = keeps_operand() ? 1u : 0u,
+          .forward_in_place = !keeps_operand(),
           .backward_in_place = true};
 }
 
@@ -384,15 +302,15 @@ Footprint FakeQuantize::footprint(Inputs inputs) const {
   });
 }
 
+int64_t FakeQuantize::shards_scratch(Inputs inputs, const Shards& /*shards*/) const {
+  return dispatch_float(inputs[0].dtype, [&]<class S>() {
+    return Measurement<S>::scratch_bytes({inputs[0].shape, granularity_of(*this)});
+  });
+}
+
 Kernel FakeQuantize::forward(const Binding& b) const {
   return dispatch_float(b.output.dtype,
                         [&]<class S>() -> Kernel { return Forward<S>(*this, b); });
-}
-
-Kernel FakeQuantize::backward(const Binding& b) const {
-  if (!b.wanted(0)) return {};
-  return dispatch_float(b.output.dtype,
-                        [&]<class S>() -> Kernel { return Backward<S>(*this, b); });
 }
 
 }  // namespace qtape

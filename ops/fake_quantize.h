@@ -71,6 +71,7 @@ using ScaleMode = std::variant<PerBatch, EMA, Fixed>;
 
 struct FakeQuantize {
   static constexpr std::string_view name = "FakeQuantize";
+  static constexpr WholeBatch whole_batch = WholeBatch::Forward;
   static constexpr OpDocs docs{
       .summary =
           "Rounds values to a grid of integer codes and back, with a trainable gradient.",
@@ -139,6 +140,7 @@ struct FakeQuantize {
   TensorType infer(Inputs inputs) const;
   Keep keep() const;
   Footprint footprint(Inputs inputs) const;
+  int64_t shards_scratch(Inputs inputs, const Shards& shards) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantize&) const = default;
@@ -160,6 +162,8 @@ struct FakeQuantize {
   bool reads_data(const TensorType& x, QuantizerValues values, bool observing) const;
   /// True if backward needs a mask of the elements inside the range.
   bool masked() const;
+  /// True if backward reads x.
+  bool keeps_operand() const;
   /// True if the mask can include that of a preceding Relu.
   bool takes_gate() const { return masked(); }
   /// True if the state holds ranges instead of scales.

@@ -61,6 +61,13 @@ struct Seen {
   bool only_zeros() const {
     return magnitudes.sum() == 0 && magnitudes.count > 0 && non_finite == 0;
   }
+  void merge(const Seen& other) {
+    magnitudes.positive += other.magnitudes.positive;
+    magnitudes.negative += other.magnitudes.negative;
+    magnitudes.count += other.magnitudes.count;
+    range.merge(other.range);
+    non_finite += other.non_finite;
+  }
 };
 
 template <class S>
@@ -73,7 +80,8 @@ class Forward {
         quantizer_(grid_of(op), layout_, quantize_chunk_of<T>(grid_of(op), layout_, op.mask),
                    false, b),
         learned_(op, b.operands.subspan(1)),
-        seen_(reinterpret_cast<Seen*>(b.scratch)),
+        shards_(b.division().count),
+        seen_(b.division(), b.scratch, layout_.channels() * static_cast<int64_t>(sizeof(Seen))),
         copy_(view_forward(b)),
         status_(b.status) {}
 
@@ -123,17 +131,17 @@ class Forward {
   /// Initialises channels. During warm-up, sets every channel to the mean over the warm-up
   /// steps.
   void follow_data(bool write, double steps_before, bool warming) const {
-    measure();
+    const Seen* seen = measure();
     const T decay = static_cast<T>(steps_before / (steps_before + 1));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const bool cold = !learned_.settled(c, write);
-      if (cold && write && seen_[c].only_zeros()) learned_.set(c, {zeros_mark<T>, T(0)});
-      if ((!cold && !warming) || seen_[c].magnitudes.sum() == 0) {
+      if (cold && write && seen[c].only_zeros()) learned_.set(c, {zeros_mark<T>, T(0)});
+      if ((!cold && !warming) || seen[c].magnitudes.sum() == 0) {
         use(c, learned_.at(c), warming);
         continue;
       }
       const QParams<T> before = learned_.stored(c);
-      QParams<T> q = initial(seen_[c]);
+      QParams<T> q = initial(seen[c]);
       if (!cold) {
         q.scale = decay * std::fabs(before.scale) + (T(1) - decay) * q.scale;
         q.zero_point = decay * before.zero_point + (T(1) - decay) * q.zero_point;
@@ -154,14 +162,34 @@ class Forward {
             static_cast<T>(q.zero_point)};
   }
 
-  /// Runs rarely, so it sums in order: equal sums on every machine.
-  void measure() const {
-    std::fill_n(seen_, layout_.channels(), Seen{});
-    for (int64_t i = 0; i < layout_.elements(); ++i) {
-      Seen& seen = seen_[layout_.channel_of(i)];
+  /// Statistics by channel. Runs rarely, so it sums in order: equal sums on every machine.
+  const Seen* measure() const {
+    const int64_t elements = layout_.elements() / shards_;
+    for (int64_t s = 0; s < shards_; ++s) {
+      measure(s * elements, (s + 1) * elements, reinterpret_cast<Seen*>(seen_.value(s)));
+    }
+    const int64_t channels = layout_.channels();
+    const auto* seen = reinterpret_cast<const Seen*>(
+        seen_.merge([&](std::byte* first, ShardValues::Merges merges) {
+          auto* values = reinterpret_cast<Seen*>(first);
+          for (const ShardTree::Merge& each : merges) {
+            for (int64_t c = 0; c < channels; ++c) {
+              values[each.into * channels + c].merge(values[each.from * channels + c]);
+            }
+          }
+        }));
+    for (int64_t c = 0; c < channels; ++c) {
+      status_->non_finite += static_cast<int64_t>(seen[c].non_finite);
+    }
+    return seen;
+  }
+
+  void measure(int64_t begin, int64_t end, Seen* channels) const {
+    std::fill_n(channels, layout_.channels(), Seen{});
+    for (int64_t i = begin; i < end; ++i) {
+      Seen& seen = channels[layout_.channel_of(i)];
       const double x{Storage<S>::load(quantizer_.x()[i])};
       if (!std::isfinite(x)) {
-        ++status_->non_finite;
         ++seen.non_finite;
         continue;
       }
@@ -178,7 +206,8 @@ class Forward {
   QuantizeLayout layout_;
   GridQuantizer<S> quantizer_;
   Learned<T> learned_;
-  Seen* seen_;
+  int64_t shards_;
+  ShardValues seen_;  // by shard and channel
   Kernel copy_;
   NodeStatus* status_;
 };
@@ -198,7 +227,8 @@ class Backward {
         zero_point_(b, 2),
         pass_(b.wanted(0) ? view_backward(b) : Kernel{}),
         status_(b.status) {
-    const double per_scale = static_cast<double>(layout_.elements()) /
+    // The tensor is that of one shard, or has no samples.
+    const double per_scale = static_cast<double>(layout_.elements() * b.division().total) /
                              static_cast<double>(std::max<int64_t>(1, layout_.channels()));
     factor_ = 1 / std::sqrt(std::max(1.0, per_scale) * grid_of(op).limits.q_max);
   }
@@ -290,6 +320,11 @@ Footprint FakeQuantizeLSQ::footprint(Inputs inputs) const {
     return {.scratch = std::max(seen, ScaleGradients<S>::scratch_bytes(layout)),
             .record = QuantizerRecord<typename Storage<S>::Compute>::bytes(layout.channels())};
   });
+}
+
+int64_t FakeQuantizeLSQ::shards_scratch(Inputs inputs, const Shards& shards) const {
+  const int64_t channels = QuantizeLayout(inputs[0].shape, granularity_of(*this)).channels();
+  return ShardValues::bytes(shards, channels * static_cast<int64_t>(sizeof(Seen)));
 }
 
 Kernel FakeQuantizeLSQ::forward(const Binding& b) const {

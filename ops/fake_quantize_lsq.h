@@ -10,6 +10,7 @@ namespace qtape {
 
 struct FakeQuantizeLSQ {
   static constexpr std::string_view name = "FakeQuantizeLSQ";
+  static constexpr WholeBatch whole_batch = WholeBatch::Forward;
   static constexpr OpDocs docs{
       .summary =
           "Fake quantization with a learned scale and, when affine, a learned zero point.",
@@ -55,6 +56,7 @@ struct FakeQuantizeLSQ {
   TensorType infer(Inputs inputs) const;
   Keep keep() const { return {.operands = 1u, .backward_in_place = true}; }
   Footprint footprint(Inputs inputs) const;
+  int64_t shards_scratch(Inputs inputs, const Shards& shards) const;
   Kernel forward(const Binding& binding) const;
   Kernel backward(const Binding& binding) const;
   bool operator==(const FakeQuantizeLSQ&) const = default;

@@ -5,6 +5,7 @@
 
 #include "qtape/ops/families/copy.h"
 #include "qtape/ops/families/scale_gradients.h"
+#include "qtape/ops/families/shared_extremes.h"
 
 namespace qtape {
 namespace {
@@ -46,6 +47,7 @@ class Forward {
         quantizer_(grid_, layout_, quantize_chunk_of<T>(grid_, layout_, MaskRule::Code), false,
                    b),
         measurement_(layout_, quantizer_.loops(), b.scratch, b.threads),
+        shared_(b, layout_.channels()),
         alpha_(b.operand<T>(1)),
         copy_(view_forward(b)),
         status_(b.status) {}
@@ -84,7 +86,7 @@ class Forward {
   }
 
   void follow_data(bool write, double steps_before, bool warming) const {
-    const auto seen = measurement_.measure(quantizer_.x());
+    const auto seen = shared_.merge(measurement_.measure(quantizer_.x()));
     const T decay = static_cast<T>(steps_before / (steps_before + 1));
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const Extremes<T>& channel = seen[static_cast<size_t>(c)];
@@ -110,6 +112,7 @@ class Forward {
   QuantizeLayout layout_;
   GridQuantizer<S> quantizer_;
   Measurement<S> measurement_;
+  SharedExtremes<T> shared_;
   T* alpha_;
   Kernel copy_;
   NodeStatus* status_;

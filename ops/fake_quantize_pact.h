@@ -9,6 +9,7 @@ namespace qtape {
 
 struct FakeQuantizePACT {
   static constexpr std::string_view name = "FakeQuantizePACT";
+  static constexpr WholeBatch whole_batch = WholeBatch::Forward;
   static constexpr OpDocs docs{
       .summary = "Fake quantization with learned clipping values.",
       .formula = {"y = s clamp(round(x / s), q_min, q_max) with s = max(alpha / q_max, floor) "

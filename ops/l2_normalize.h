@@ -32,6 +32,7 @@ struct L2Normalize {
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const;
+  bool mixes_samples(Inputs inputs) const { return inputs[0].shape.rank() == 1; }
   Keep keep() const {
     return {.operands = 0b1, .forward_in_place = true, .backward_in_place = true};
   }

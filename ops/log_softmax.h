@@ -24,6 +24,9 @@ struct LogSoftmax {
   }
   std::vector<Slot> slots() const { return {{.name = "x"}}; }
   TensorType infer(Inputs inputs) const;
+  bool mixes_samples(Inputs inputs) const {
+    return axis == 0 || axis + static_cast<int>(inputs[0].shape.rank()) == 0;
+  }
   Keep keep() const {
     return {.output = true, .forward_in_place = true, .backward_in_place = true};
   }

@@ -7,6 +7,7 @@ namespace qtape {
 
 struct Mean {
   static constexpr std::string_view name = "Mean";
+  static constexpr BatchReduction batch_reduction = BatchReduction::Mean;
   static constexpr OpDocs docs{
       .summary = "The mean over axes.",
       .formula = {"y = the mean of x over `axes`, or over all axes if none are given.",

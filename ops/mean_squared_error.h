@@ -7,6 +7,7 @@ namespace qtape {
 
 struct MeanSquaredError {
   static constexpr std::string_view name = "MeanSquaredError";
+  static constexpr BatchReduction batch_reduction = BatchReduction::Mean;
   static constexpr OpDocs docs{
       .summary = "Mean squared error, a regression loss.",
       .formula = {"y = the mean of (prediction - target)^2 over all n elements.",

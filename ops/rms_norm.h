@@ -34,6 +34,7 @@ struct RmsNorm {
   }
   std::vector<Slot> slots() const { return {{.name = "x"}, {.name = "gamma"}}; }
   TensorType infer(Inputs inputs) const;
+  bool mixes_samples(Inputs inputs) const { return inputs[0].shape.rank() == 1; }
   Keep keep() const {
     return {.operands = 0b11, .forward_in_place = true, .backward_in_place = true};
   }

@@ -91,10 +91,10 @@ auto gradient_loop() {
       });
 }
 
-void report_labels(const Problem& problem, const int32_t* labels, Fault& fault) {
+void report_labels(const Problem& problem, const int32_t* labels, int64_t first, Fault& fault) {
   for (int64_t r = 0; r < problem.rows && fault.text == nullptr; ++r) {
     if (problem.has(labels[r])) continue;
-    fault = {"label {value} at row {index} is outside the classes", r,
+    fault = {"label {value} at row {index} is outside the classes", first + r,
              static_cast<double>(labels[r])};
   }
 }
@@ -125,8 +125,8 @@ Kernel SoftmaxCrossEntropy::forward(const Binding& b) const {
     auto* losses = reinterpret_cast<double*>(b.scratch);
     return [problem, losses, loop = probability_loop<T>(), finish = loss_loop(),
             logits = b.operand<const T>(0), labels = b.operand<const int32_t>(1), y = b.y<T>(),
-            probabilities = reinterpret_cast<T*>(b.saved), status = b.status,
-            threads = b.threads](const Step&) {
+            probabilities = reinterpret_cast<T*>(b.saved), first = b.first_sample,
+            status = b.status, threads = b.threads](const Step&) {
       const int64_t n = problem.rows;
       parallel_for(threads, n, 1, problem.grain(), [&](int64_t begin, int64_t end) {
         loop(&problem, logits, labels, probabilities, losses, losses + n, begin, end);
@@ -135,7 +135,7 @@ Kernel SoftmaxCrossEntropy::forward(const Binding& b) const {
       double sum = 0;
       for (int64_t r = 0; r < n; ++r) sum += losses[r];
       y[0] = static_cast<T>(sum / static_cast<double>(n));
-      report_labels(problem, labels, status->fault);
+      report_labels(problem, labels, first, status->fault);
     };
   });
 }

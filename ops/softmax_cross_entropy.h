@@ -7,6 +7,7 @@ namespace qtape {
 
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
+  static constexpr BatchReduction batch_reduction = BatchReduction::Mean;
   static constexpr OpDocs docs{
       .summary = "Cross-entropy classification loss from logits and labels.",
       .formula = {"y = mean over rows of -sum_j t_j log p_j, p = softmax(logits).",

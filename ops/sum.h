@@ -7,6 +7,7 @@ namespace qtape {
 
 struct Sum {
   static constexpr std::string_view name = "Sum";
+  static constexpr BatchReduction batch_reduction = BatchReduction::Sum;
   static constexpr OpDocs docs{
       .summary = "The sum over axes.",
       .formula = {"y = the sum of x over `axes`, or over all axes if none are given.",

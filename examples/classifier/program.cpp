@@ -49,6 +49,7 @@ FitOptions fit_options(const TrainingSettings& recipe, const ProgramOptions& opt
   fit.resume = !options.resume.empty();
   fit.report = options.report;
   fit.threads = options.threads;
+  fit.exchange = options.exchange;
   return fit;
 }
 
@@ -82,6 +83,10 @@ void finish(const Model& model, const RunResult& result, const ProgramOptions& o
   if (result.fit.skipped_batches + result.fit.non_finite_elements > 0) {
     console::print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
                    result.fit.skipped_batches, result.fit.non_finite_elements);
+  }
+  if (options.exchange != nullptr) {
+    console::print("{} processes; one process with --shards {} gives the same parameters\n",
+                   result.fit.ranks, result.fit.shards);
   }
   console::print("parameters sha256 {}\noutputs sha256 {}\n", result.parameters_sha256,
                  result.test.outputs_sha256);

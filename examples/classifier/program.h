@@ -18,6 +18,7 @@
 #include "qtape/programs/console/interruption.h"
 #include "qtape/programs/console/program.h"
 #include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/launch.h"
 #include "qtape/programs/output_files.h"
 
 namespace qtape::examples {
@@ -33,8 +34,15 @@ struct ProgramOptions {
   int64_t checkpoint_every = 0;
   std::string resume = {};
   std::string json = {};
-  std::string report = {};     ///< folder for the run's record
-  std::string save_data = {};  ///< folder for the data, as MNIST-format files
+  std::string report = {};       ///< folder for the run's record
+  std::string save_data = {};    ///< folder for the data, as MNIST-format files
+  Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
+
+  /// True for the process that writes files.
+  bool leads() const { return exchange == nullptr || exchange->rank() == 0; }
+  /// Removes all files that only one process of a run writes. Checkpoints remain: all read
+  /// them.
+  void follow() { save = json = report = save_data = {}; }
 };
 
 void add_options(CommandLine& line, ProgramOptions& options);
@@ -104,7 +112,7 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   validate(settings);
   OutputFiles files;
   files.expect("--save", options.save);
-  files.expect("--checkpoint", options.checkpoint);
+  if (options.leads()) files.expect("--checkpoint", options.checkpoint);
   files.expect_run("--report", options.report);
   files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
@@ -134,7 +142,10 @@ int run_classifier_program(int argc, char** argv) try {
   line.add_settings(settings.recipe);
   add_options(line, options);
   return run_program(line.app(), argc, argv, [&] {
-    run(line, settings, options);
+    Launch launch{std::string(S::program)};
+    options.exchange = launch.exchange();
+    if (!options.leads()) options.follow();
+    launch.run([&] { run(line, settings, options); });
     return 0;
   });
 } catch (const std::exception& error) {

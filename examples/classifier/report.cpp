@@ -11,6 +11,8 @@ std::string report_json(Json settings, const RunResult& result) {
   }
   const Json report = {{"settings", std::move(settings)},
                        {"epochs", std::move(epochs)},
+                       {"ranks", result.fit.ranks},
+                       {"shards", result.fit.shards},
                        {"step_us", result.fit.step_us},
                        {"test_accuracy", result.test.accuracy.value_or(0)},
                        {"outputs_sha256", result.test.outputs_sha256},

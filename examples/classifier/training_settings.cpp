@@ -75,6 +75,7 @@ FitOptions fit_options(const TrainingSettings& recipe, int64_t samples) {
           .quantization = schedule_of(recipe, steps),
           .arithmetic = arithmetic_of(recipe),
           .gradient_precision = recipe.gradient_precision,
+          .shards = recipe.shards,
           .seed = static_cast<uint64_t>(recipe.seed)};
 }
 

@@ -13,6 +13,7 @@
 #include "qtape/model/fit.h"
 #include "qtape/model/recipe.h"
 #include "qtape/model/value.h"
+#include "qtape/programs/launch.h"
 #include "qtape/programs/settings.h"
 
 namespace qtape::examples {
@@ -49,14 +50,26 @@ struct TrainingSettings {
   double noise = 0;     ///< relative to the range of a pixel
   int64_t epochs = 15;
   int64_t batch = 64;
+  std::optional<int64_t> shards = std::nullopt;
   double learning_rate = 1e-3;
   int64_t seed = 1;
 
+  static constexpr auto run_fields() {
+    using S = TrainingSettings;
+    return std::tuple{
+        setting("epochs", &S::epochs, "passes over the training data", {1, 100000}),
+        setting("batch", &S::batch, "samples per step", {1, 1000000}),
+        setting("shards", &S::shards, shards_help, {1, 1024}),
+        setting("lr", &S::learning_rate, "initial learning rate; decays to 0 by cosine",
+                {0, 10})
+            .called("learning rate"),
+        setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};
+  }
   static constexpr auto fields() {
     using S = TrainingSettings;
     constexpr Limits<int64_t> bits{.low = 2, .high = 16, .zero = "float"};
     constexpr Limits<int64_t> some_bits{.low = 2, .high = 16};
-    return std::tuple{
+    const std::tuple own{
         setting("data", &S::data,
                 "directory with MNIST-format IDX files, plain or .gz; by default data are "
                 "generated"),
@@ -115,13 +128,8 @@ struct TrainingSettings {
         setting(
             "noise", &S::noise,
             "add noise of this standard deviation to training images, whose pixels are in 0..1",
-            {0, 10}),
-        setting("epochs", &S::epochs, "passes over the training data", {1, 100000}),
-        setting("batch", &S::batch, "samples per step", {1, 1000000}),
-        setting("lr", &S::learning_rate, "initial learning rate; decays to 0 by cosine",
-                {0, 10})
-            .called("learning rate"),
-        setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};
+            {0, 10})};
+    return std::tuple_cat(own, run_fields());
   }
   bool operator==(const TrainingSettings&) const = default;
 };

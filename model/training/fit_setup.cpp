@@ -1,10 +1,16 @@
 #include "qtape/model/training/fit_setup.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
+#include "qtape/core/settings.h"
+#include "qtape/engine/machine.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/training/exact.h"
+#include "qtape/io/sha256.h"
 
 namespace qtape {
 namespace {
@@ -24,6 +30,56 @@ NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   return *model.loss();
 }
 
+// Samples that are compared between processes: all of a small data set.
+constexpr int64_t most_hashed = 4096;
+
+std::string hash_of(const Graph& graph) {
+  const std::string text = to_string(graph);
+  return sha256_hex(std::as_bytes(std::span(text)));
+}
+
+std::string hash_of(const Parameters& parameters) {
+  Sha256 hash;
+  for (const ParameterEntry& each : parameters.entries()) {
+    hash.update({each.value, static_cast<size_t>(each.type.bytes())});
+  }
+  return hex(hash.digest());
+}
+
+/// Hash of samples that are spread evenly over the data set.
+std::string hash_of(const data::Dataset& dataset) {
+  Sha256 hash;
+  const int64_t count = std::min(dataset.size(), most_hashed);
+  std::vector<float> values;
+  for (size_t column = 0; column < dataset.columns().size(); ++column) {
+    const TensorType& sample = dataset.columns()[column].sample;
+    values.resize(static_cast<size_t>(sample.elements()));
+    for (int64_t i = 0; i < count; ++i) {
+      dataset.read(column, i * dataset.size() / count, std::span(values));
+      hash.update(std::as_bytes(std::span(values)));
+    }
+  }
+  return hex(hash.digest());
+}
+
+constexpr int64_t most_default_shards = 8;
+
+/// Returns the number of shards of the run that the options continue, if there is one.
+std::optional<int64_t> kept_shards(const Model& model, const FitOptions& options) {
+  if (!options.resume) return std::nullopt;
+  const auto in = [](const std::map<std::string, Section>& sections) -> std::optional<int64_t> {
+    const auto found = sections.find("progress");
+    if (found == sections.end()) return std::nullopt;
+    return shards_of(found->second);
+  };
+  if (const auto kept = in(model.sections())) return kept;
+  std::error_code ignored;
+  if (options.checkpoint.empty() || !std::filesystem::exists(options.checkpoint, ignored)) {
+    return std::nullopt;
+  }
+  return in(load_model(options.checkpoint).sections);
+}
+
 }  // namespace
 
 void check_counts(const FitOptions& options) {
@@ -40,13 +96,94 @@ void check_counts(const FitOptions& options) {
       "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
 }
 
+int64_t shards_of(const Section& progress) {
+  if (!progress.settings.contains("shards")) return 1;
+  return settings::take<int64_t>("/sections/progress", progress, "shards");
+}
+
+Shards shards_of(const Model& model, const FitOptions& options) {
+  int64_t total = 1;
+  if (options.shards) {
+    total = *options.shards;
+  } else if (const auto kept = kept_shards(model, options)) {
+    total = *kept;
+  } else if (options.exchange != nullptr) {
+    total = most_default_shards;
+    while (options.batch % total != 0) --total;
+  }
+  const Shards shards =
+      options.exchange == nullptr ? Shards::alone(total) : Shards::of(total, *options.exchange);
+  require<ArgumentError>(options.batch % total == 0,
+                         "batch must be a multiple of the {} shards, got {}", total,
+                         options.batch);
+  return shards;
+}
+
+std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
+                               const FitOptions& options, const Shards& shards) {
+  const Machine here = machine();
+  const std::string machines = "run on equal machines";
+  std::vector<RankFact> facts = {
+      {"processor", here.processor, machines},
+      {"instruction set", here.isa, machines + " with the same QTAPE_ISA"},
+      {"version of oneDNN", here.onednn, "install the same version everywhere"},
+      {"instruction set of oneDNN", here.onednn_isa,
+       machines + " with the same DNNL_MAX_CPU_ISA"},
+      {"version of qtape", here.qtape, "run the same program everywhere"}};
+  const std::string settings = "pass the same settings everywhere";
+  const auto add = [&](std::string name, std::string value) {
+    facts.push_back({std::move(name), std::move(value), settings});
+  };
+  add("epochs", std::to_string(options.epochs));
+  add("batch", std::to_string(options.batch));
+  add("shards", std::to_string(shards.total));
+  add("seed", std::to_string(options.seed));
+  add("learning rate", fmt::format("{}", options.learning_rate));
+  add("max_gradient_norm", fmt::format("{}", options.max_gradient_norm));
+  add("resume", options.resume ? "on" : "off");
+  for (const auto& [name, section] : options.sections) {
+    for (const auto& [key, value] : section.settings) add(key, settings::shown(value));
+  }
+  add("network", hash_of(model.graph()));
+  add("initial values", hash_of(model.parameters()));
+  const std::string files = "give all processes the same files";
+  facts.push_back({"number of samples", std::to_string(dataset.size()), files});
+  facts.push_back({"samples", hash_of(dataset), files});
+  return facts;
+}
+
+std::vector<RankFact> progress_facts(const Model& model, int64_t step) {
+  const std::string remedy = "let all processes read the same checkpoint";
+  return {{"finished steps", std::to_string(step), remedy},
+          {"values", hash_of(model.parameters()), remedy}};
+}
+
 DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
-                              const FitOptions& options) {
+                              const FitOptions& options, int64_t rows) {
   const NodeId loss = loss_of(model, dataset);
-  Graph graph = model.graph().with_batch(options.batch);
+  Graph graph = model.graph().with_batch(rows);
   if (options.distillation)
     return distilled(graph, model.answer(), loss, *options.distillation);
   return {.graph = std::move(graph), .loss = loss, .probabilities = {}};
+}
+
+const Section& section_of(const std::map<std::string, Section>& sections, const char* name) {
+  const auto found = sections.find(name);
+  require<FormatError>(found != sections.end(),
+                       "/sections/{}: missing; the file is not a checkpoint", name);
+  return found->second;
+}
+
+Section values_of(const Parameters& parameters) {
+  Section section{.kind = "parameters"};
+  for (const ParameterEntry& each : parameters.entries()) {
+    section.tensors[each.name] = parameters.get(each.name);
+  }
+  return section;
+}
+
+void restore_values(const Section& values, Parameters& parameters) {
+  for (const auto& [name, tensor] : values.tensors) parameters.set(name, tensor);
 }
 
 std::vector<FedInput> inputs_but(Tape& tape, NodeId other) {

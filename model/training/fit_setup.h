@@ -4,17 +4,38 @@
 #include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/training/distillation.h"
+#include "qtape/model/training/ranks.h"
 
 namespace qtape {
 
 /// Throws ArgumentError for invalid counts and norms.
 void check_counts(const FitOptions& options);
 
-/// Returns the graph to train: the model's graph with the batch size of the options, extended
-/// by distillation if there is a teacher. Throws GraphError for a model without a loss,
+/// Returns the shards of this process, see FitOptions::shards. Throws ArgumentError unless they
+/// divide the batch and there is one for each process.
+Shards shards_of(const Model& model, const FitOptions& options);
+
+/// Returns the graph to train: the model's graph with `rows` samples, extended by distillation
+/// if there is a teacher. Throws GraphError for a model without a loss,
 /// ArgumentError for data with more classes than the model.
 DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
-                              const FitOptions& options);
+                              const FitOptions& options, int64_t rows);
+
+/// Returns all that must be equal on the processes of a run.
+std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
+                               const FitOptions& options, const Shards& shards);
+/// The same for the progress of a run that continues.
+std::vector<RankFact> progress_facts(const Model& model, int64_t step);
+
+/// Returns the number of shards of the run whose progress a checkpoint has.
+int64_t shards_of(const Section& progress);
+
+/// Returns a section of a checkpoint. Throws FormatError if it is missing.
+const Section& section_of(const std::map<std::string, Section>& sections, const char* name);
+/// Returns all values, also for a checkpoint.
+Section values_of(const Parameters& parameters);
+/// Restores what `values_of` returned.
+void restore_values(const Section& values, Parameters& parameters);
 
 /// Returns the inputs of `tape` that data fill: all except `other`, if it is valid.
 std::vector<FedInput> inputs_but(Tape& tape, NodeId other);

@@ -18,6 +18,7 @@
 #include "qtape/core/grid.h"
 #include "qtape/core/types.h"
 #include "qtape/ops/core/op_docs.h"
+#include "qtape/ops/core/shards.h"
 
 namespace qtape {
 
@@ -217,7 +218,12 @@ struct Binding {
   /// In backward of ops with Bf16Gradients.
   GradientPrecision gradient_precision = GradientPrecision::F32;
   NodeStatus* status = nullptr;
-  uint64_t stream = 0;  ///< distinguishes the random numbers of different nodes
+  /// If sums over the batch are formed by shards and the output has its samples along axis 0:
+  /// the shards. The samples are those of this process or, in a kernel that runs once for each
+  /// shard, those of one shard. Otherwise null.
+  const Shards* shards = nullptr;
+  int64_t first_sample = 0;  ///< index in the batch of the first sample, for messages
+  uint64_t stream = 0;       ///< distinguishes the random numbers of different nodes
   int threads = 1;
 
   template <class T>
@@ -236,6 +242,8 @@ struct Binding {
   T* dx(int i) const {
     return reinterpret_cast<T*>(gradients[static_cast<size_t>(i)].data);
   }
+  /// The shards, or a single one.
+  Shards division() const { return shards == nullptr ? Shards{} : *shards; }
   bool wanted(int i) const { return gradients[static_cast<size_t>(i)].data != nullptr; }
   bool accumulate(int i) const { return gradients[static_cast<size_t>(i)].accumulate; }
   /// Operand i if backward reads it as codes, else null.
@@ -290,6 +298,45 @@ template <class X>
 concept Bf16Gradients = requires(const X& op, Inputs inputs) {
   { op.bf16_scratch(inputs) } -> std::same_as<int64_t>;
 };
+
+/// Value of an op over a batch, formed from its values for the shards.
+enum class BatchReduction : uint8_t {
+  None,  ///< undefined: the op cannot be divided into shards if it reduces the batch
+  Sum,
+  Mean
+};
+/// Declared by ops as `static constexpr BatchReduction batch_reduction`.
+template <class X>
+constexpr BatchReduction batch_reduction_of() {
+  if constexpr (requires { X::batch_reduction; }) return X::batch_reduction;
+  return BatchReduction::None;
+}
+
+/// Kernels that form sums or ranges over all samples of the batch themselves, by
+/// Binding::shards: they run once for all shards of the process. All other kernels may run once
+/// for each shard.
+enum class WholeBatch : uint8_t {
+  Never,
+  Forward,
+  Always  ///< forward and backward; the gradients of operands are those of the whole batch
+};
+/// Declared by ops as `static constexpr WholeBatch whole_batch`.
+template <class X>
+constexpr WholeBatch whole_batch_of() {
+  if constexpr (requires { X::whole_batch; }) return X::whole_batch;
+  return WholeBatch::Never;
+}
+
+/// True if index i along axis 0 of the output depends on other indices along axis 0 of operands
+/// with as many of them, declared by ops as `bool mixes_samples(Inputs) const`.
+template <class X>
+bool mixes_samples(const X& op, Inputs inputs) {
+  if constexpr (requires { op.mixes_samples(inputs); }) {
+    return op.mixes_samples(inputs);
+  } else {
+    return false;
+  }
+}
 
 /// Conditions on which the bits of an op's results do not depend, given equal operands,
 /// attributes and seed. The default holds for every op that does not declare a `guarantee`.

@@ -9,83 +9,11 @@
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/core/op.h"
+#include "qtape/ops/families/channel_sums.h"
 
 namespace qtape {
 
 using namespace kernels;
-
-/// x [..., channels] as blocks of `width` elements and as pieces of blocks. A block has several
-/// rows if there are few channels. Sums add the blocks of a piece, then the pieces, then the
-/// rows of a block; this order depends only on the extents.
-struct ChannelRows {
-  int64_t channels = 0;
-  int64_t rows = 0;
-  int64_t width = 0;
-  int64_t blocks = 0;
-  int64_t pieces = 1;
-
-  explicit ChannelRows(const Shape& x) {
-    constexpr int64_t lanes = 64;
-    constexpr int64_t piece_elements = 32768;
-    constexpr int64_t piece_blocks = 32;
-    constexpr int64_t most_pieces = 64;
-    channels = x[-1];
-    rows = channels == 0 ? 0 : x.elements() / channels;
-    width = channels * std::max<int64_t>(1, lanes / std::max<int64_t>(channels, 1));
-    blocks = width == 0 ? 0 : (elements() + width - 1) / width;
-    pieces = std::clamp<int64_t>(std::min(elements() / piece_elements, blocks / piece_blocks),
-                                 1, most_pieces);
-  }
-
-  int64_t elements() const { return rows * channels; }
-  /// First element of a piece; for the index after the last piece, the end.
-  int64_t piece_begin(int64_t piece) const {
-    return std::min(elements(), blocks * piece / pieces * width);
-  }
-};
-
-/// Calls `body(piece, begin, end)` for all pieces, each in one thread.
-template <class Body>
-void for_each_piece(const ChannelRows& rows, int threads, const Body& body) {
-  parallel_for(threads, rows.pieces, 1, 1, [&](int64_t first, int64_t last) {
-    for (int64_t p = first; p < last; ++p)
-      body(p, rows.piece_begin(p), rows.piece_begin(p + 1));
-  });
-}
-
-/// Two sums for each channel, in double.
-class ChannelSums {
- public:
-  /// `memory` holds count(rows) doubles.
-  ChannelSums(const ChannelRows& rows, double* memory) : rows_(rows), memory_(memory) {}
-
-  static int64_t count(const ChannelRows& rows) { return 2 * rows.width * rows.pieces; }
-
-  /// Buffer for the sums of a piece: `width` first sums and then `width` second sums, set to 0.
-  double* begin_piece(int64_t piece) const {
-    double* sums = memory_ + 2 * rows_.width * piece;
-    std::fill_n(sums, 2 * rows_.width, 0.0);
-    return sums;
-  }
-  /// Adds up all pieces; afterwards first(c) and second(c) return the sums of channel c.
-  void finish() const {
-    for (int64_t p = 1; p < rows_.pieces; ++p) {
-      const double* more = memory_ + 2 * rows_.width * p;
-      for (int64_t k = 0; k < 2 * rows_.width; ++k) memory_[k] += more[k];
-    }
-    for (double* sums : {memory_, memory_ + rows_.width}) {
-      for (int64_t k = rows_.channels; k < rows_.width; k += rows_.channels) {
-        for (int64_t c = 0; c < rows_.channels; ++c) sums[c] += sums[k + c];
-      }
-    }
-  }
-  double first(int64_t c) const { return memory_[c]; }
-  double second(int64_t c) const { return memory_[rows_.width + c]; }
-
- private:
-  ChannelRows rows_;
-  double* memory_;
-};
 
 namespace detail {
 
@@ -182,19 +110,28 @@ inline Footprint channel_norm_footprint(const Shape& x) {
   const ChannelRows rows(x);
   constexpr int64_t size = sizeof(double);
   return {.saved = 4 * rows.channels * size,
-          .scratch = (ChannelSums::count(rows) + 4 * rows.width) * size};
+          .scratch = (ChannelSums::count(rows, {}) + 4 * rows.width) * size};
+}
+
+/// Scratch if x holds the samples of `shards`.
+inline int64_t channel_norm_scratch(const Shape& x, const Shards& shards) {
+  const ChannelRows rows = shard_rows(x, shards);
+  return (ChannelSums::count(rows, shards) + 4 * rows.width) *
+         static_cast<int64_t>(sizeof(double));
 }
 
 /// Scratch of a norm: tables, then sums.
 class ChannelScratch {
  public:
-  ChannelScratch(const ChannelRows& rows, std::byte* scratch)
-      : rows_(rows), first_(reinterpret_cast<double*>(scratch)) {}
+  ChannelScratch(const ChannelRows& rows, const Shards& shards, std::byte* scratch)
+      : rows_(rows),
+        first_(reinterpret_cast<double*>(scratch)),
+        sums_(rows, shards, first_ + 4 * rows.width) {}
 
   detail::ChannelTables tables() const {
     return {first_, first_ + rows_.width, first_ + 2 * rows_.width, first_ + 3 * rows_.width};
   }
-  ChannelSums sums() const { return {rows_, first_ + 4 * rows_.width}; }
+  const ChannelSums& sums() const { return sums_; }
   /// Fills a table with `value(c)`, repeated up to its width.
   template <class Value>
   void fill(double* table, const Value& value) const {
@@ -205,6 +142,7 @@ class ChannelScratch {
  private:
   ChannelRows rows_;
   double* first_;
+  ChannelSums sums_;
 };
 
 /// Computes statistics and values of operand 0.
@@ -213,47 +151,67 @@ class ChannelNormForward {
  public:
   explicit ChannelNormForward(const Binding& b)
       : numbers(b.saved, b.inputs[0].shape[-1]),
-        rows_(b.inputs[0].shape),
-        scratch_(rows_, b.scratch),
+        shards_(b.division()),
+        rows_(shard_rows(b.inputs[0].shape, shards_)),
+        scratch_(rows_, shards_, b.scratch),
         sums_loop_(detail::channel_sums_loop<T, false>()),
         map_loop_(detail::channel_map_loop<T>()),
         x_(b.operand<const T>(0)),
         y_(b.y<T>()),
         threads_(b.threads) {}
 
-  const ChannelRows& rows() const { return rows_; }
+  int64_t channels() const { return rows_.channels; }
+  /// Number of elements of each channel in the batch.
+  int64_t rows() const { return rows_.rows * shards_.total; }
 
-  /// Sums the differences from the first row. Requires at least one row.
-  void measure() const {
+  /// Statistics of the batch, from sums of differences from `center`.
+  class Statistics {
+   public:
+    Statistics(const double* sums, const double* center, int64_t width, double count)
+        : first_(sums), second_(sums + width), center_(center), count_(count) {}
+
+    double mean(int64_t c) const { return center_[c] + first_[c] / count_; }
+    /// The biased variance: the mean of squared differences.
+    double variance(int64_t c) const {
+      const double variance = (second_[c] - first_[c] * (first_[c] / count_)) / count_;
+      return variance < 0 ? 0 : variance;
+    }
+
+   private:
+    const double* first_;
+    const double* second_;
+    const double* center_;
+    double count_;
+  };
+
+  /// Measures the differences from the first row or, if the batch has shards, from the running
+  /// mean, which is the same for all of them. Valid until `normalize`. Requires at least one
+  /// row.
+  Statistics measure(const T* running_mean) const {
     const detail::ChannelTables tables = scratch_.tables();
-    scratch_.fill(tables.center, [&](int64_t c) { return double{x_[c]}; });
-    const ChannelSums sums = scratch_.sums();
-    for_each_piece(rows_, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
-      sums_loop_(x_ + begin, nullptr, tables.center, sums.begin_piece(piece), end - begin,
-                 rows_.width);
+    const T* center = shards_.any() ? running_mean : x_;
+    scratch_.fill(tables.center, [&](int64_t c) {
+      return shards_.any() && !std::isfinite(center[c]) ? 0.0 : double{center[c]};
     });
-    sums.finish();
-  }
-  /// Requires `measure`.
-  double mean(int64_t c) const {
-    return scratch_.tables().center[c] + scratch_.sums().first(c) / count();
-  }
-  /// Requires `measure`. The biased variance: the mean of squared differences.
-  double variance(int64_t c) const {
-    const double sum = scratch_.sums().first(c);
-    const double variance = (scratch_.sums().second(c) - sum * (sum / count())) / count();
-    return variance < 0 ? 0 : variance;
+    const ChannelSums& sums = scratch_.sums();
+    for_each_piece(rows_, shards_.count, threads_,
+                   [&](int64_t shard, int64_t piece, int64_t begin, int64_t end) {
+                     sums_loop_(x_ + begin, nullptr, tables.center,
+                                sums.begin_piece(shard, piece), end - begin, rows_.width);
+                   });
+    return {sums.finish(), tables.center, rows_.width, static_cast<double>(rows())};
   }
 
   /// Computes y from `numbers`.
   void normalize(const T* beta) const {
-    if (rows_.elements() == 0) return;
+    const int64_t elements = rows_.elements() * shards_.count;
+    if (elements == 0) return;
     const detail::ChannelTables tables = scratch_.tables();
     scratch_.fill(tables.center, [&](int64_t c) { return numbers.mean[c]; });
     scratch_.fill(tables.scale,
                   [&](int64_t c) { return numbers.gain[c] * numbers.inverse[c]; });
     scratch_.fill(tables.offset, [&](int64_t c) { return double{beta[c]}; });
-    parallel_for(threads_, rows_.elements(), rows_.width, pointwise_grain,
+    parallel_for(threads_, elements, rows_.width, pointwise_grain,
                  [&](int64_t begin, int64_t end) {
                    map_loop_(x_ + begin, &tables, y_ + begin, end - begin, rows_.width);
                  });
@@ -262,9 +220,8 @@ class ChannelNormForward {
   ChannelNumbers numbers;
 
  private:
-  double count() const { return static_cast<double>(rows_.rows); }
-
-  ChannelRows rows_;
+  Shards shards_;
+  ChannelRows rows_;  // of one shard
   ChannelScratch scratch_;
   decltype(detail::channel_sums_loop<T, false>()) sums_loop_;
   decltype(detail::channel_map_loop<T>()) map_loop_;
@@ -279,8 +236,9 @@ class ChannelNormBackward {
  public:
   explicit ChannelNormBackward(const Binding& b)
       : numbers(b.saved, b.inputs[0].shape[-1]),
-        rows_(b.inputs[0].shape),
-        scratch_(rows_, b.scratch),
+        shards_(b.division()),
+        rows_(shard_rows(b.inputs[0].shape, shards_)),
+        scratch_(rows_, shards_, b.scratch),
         sums_loop_(detail::channel_sums_loop<T, true>()),
         batch_loop_(b.accumulate(0) ? detail::channel_gradient_loop<T, true, true>()
                                     : detail::channel_gradient_loop<T, true, false>()),
@@ -291,36 +249,40 @@ class ChannelNormBackward {
         dx_(b.dx<T>(0)),
         threads_(b.threads) {}
 
-  const ChannelRows& rows() const { return rows_; }
+  int64_t channels() const { return rows_.channels; }
 
-  void measure() const {
+  /// Sums over the batch, by channel.
+  struct Sums {
+    const double* sum;      ///< of dy
+    const double* product;  ///< of dy (x - mean)
+  };
+
+  Sums measure() const {
     const detail::ChannelTables tables = scratch_.tables();
     scratch_.fill(tables.center, [&](int64_t c) { return numbers.mean[c]; });
-    const ChannelSums sums = scratch_.sums();
-    for_each_piece(rows_, threads_, [&](int64_t piece, int64_t begin, int64_t end) {
-      sums_loop_(x_ + begin, dy_ + begin, tables.center, sums.begin_piece(piece), end - begin,
-                 rows_.width);
-    });
-    sums.finish();
+    const ChannelSums& sums = scratch_.sums();
+    for_each_piece(rows_, shards_.count, threads_,
+                   [&](int64_t shard, int64_t piece, int64_t begin, int64_t end) {
+                     sums_loop_(x_ + begin, dy_ + begin, tables.center,
+                                sums.begin_piece(shard, piece), end - begin, rows_.width);
+                   });
+    const double* all = sums.finish();
+    return {all, all + rows_.width};
   }
-  /// Requires `measure`. The sum of dy.
-  double sum(int64_t c) const { return scratch_.sums().first(c); }
-  /// Requires `measure`. The sum of dy (x - mean).
-  double product(int64_t c) const { return scratch_.sums().second(c); }
 
-  /// Computes dx if it is wanted; requires `measure`. `batch`: mean and inverse depend on x.
-  void spread(bool batch) const {
+  /// Computes dx if it is wanted. `batch`: mean and inverse depend on x.
+  void spread(const Sums& sums, bool batch) const {
     if (dx_ == nullptr || rows_.rows == 0) return;
     const detail::ChannelTables tables = scratch_.tables();
-    const auto n = static_cast<double>(rows_.rows);
+    const auto n = static_cast<double>(rows_.rows * shards_.total);
     const auto scale = [&](int64_t c) { return numbers.gain[c] * numbers.inverse[c]; };
     scratch_.fill(tables.scale, scale);
     scratch_.fill(tables.slope, [&](int64_t c) {
-      return -scale(c) * numbers.inverse[c] * numbers.inverse[c] * (product(c) / n);
+      return -scale(c) * numbers.inverse[c] * numbers.inverse[c] * (sums.product[c] / n);
     });
-    scratch_.fill(tables.offset, [&](int64_t c) { return -scale(c) * (sum(c) / n); });
+    scratch_.fill(tables.offset, [&](int64_t c) { return -scale(c) * (sums.sum[c] / n); });
     const auto loop = batch ? batch_loop_ : fixed_loop_;
-    parallel_for(threads_, rows_.elements(), rows_.width, pointwise_grain,
+    parallel_for(threads_, rows_.elements() * shards_.count, rows_.width, pointwise_grain,
                  [&](int64_t begin, int64_t end) {
                    loop(x_ + begin, dy_ + begin, &tables, dx_ + begin, end - begin,
                         rows_.width);
@@ -330,7 +292,8 @@ class ChannelNormBackward {
   ChannelNumbers numbers;
 
  private:
-  ChannelRows rows_;
+  Shards shards_;
+  ChannelRows rows_;  // of one shard
   ChannelScratch scratch_;
   decltype(detail::channel_sums_loop<T, true>()) sums_loop_;
   decltype(detail::channel_gradient_loop<T, true, true>()) batch_loop_;

@@ -10,11 +10,13 @@
 #include "qtape/model/recipe.h"
 #include "qtape/model/targets.h"
 #include "qtape/programs/console/standard_output.h"
+#include "qtape/programs/launch.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
+#include "qtape/tools/qtape/train_report.h"
 
 namespace qtape::tool {
 
@@ -22,6 +24,7 @@ namespace qtape::tool {
 struct TrainRun {
   int64_t epochs = 10;
   int64_t batch = 64;
+  std::optional<int64_t> shards = std::nullopt;
   /// If empty, 0.003 if quantizers have 3 bits or fewer, else 0.001.
   std::optional<double> learning_rate = std::nullopt;
   uint64_t seed = 1;
@@ -31,6 +34,7 @@ struct TrainRun {
     return std::tuple{
         setting("epochs", &R::epochs, "passes over the data", {1, 100000}),
         setting("batch", &R::batch, "samples per step, at most all", {1, 1000000}),
+        setting("shards", &R::shards, examples::shards_help, {1, 1024}),
         setting("lr", &R::learning_rate,
                 "initial learning rate, decays to 0 by cosine; by default 0.003 for quantizers "
                 "of 3 bits or fewer, otherwise 0.001",
@@ -83,63 +87,15 @@ struct TrainCommand : TrainRun, FewBits {
   std::string report = {};  ///< folder for the record of the run; empty: none
   int threads = default_threads();
   std::string json = {};
+  Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
+
+  /// True for the process that writes files.
+  bool leads() const { return exchange == nullptr || exchange->rank() == 0; }
 };
 
 namespace {
 
 constexpr int64_t norm_batches = 100;
-
-struct EpochReport {
-  int64_t epoch = 0;
-  double loss = 0;
-  std::optional<double> score = {};
-  std::optional<double> accuracy = {};
-
-  static constexpr auto fields() {
-    using E = EpochReport;
-    return std::tuple{
-        field("epoch", &E::epoch, "from 1"), field("loss", &E::loss, "mean of its batches"),
-        field("score", &E::score, "of the test data by the metric, otherwise null"),
-        field("accuracy", &E::accuracy, "the score if it is an accuracy, otherwise null")};
-  }
-};
-
-struct TrainReport : Preparation {
-  std::optional<MetricKind> metric = {};
-  std::optional<double> score_before = {};
-  std::optional<double> score_calibrated = {};
-  std::optional<double> score = {};
-  std::optional<double> accuracy_before = {};
-  std::optional<double> accuracy_calibrated = {};
-  std::vector<EpochReport> epochs = {};
-  int64_t steps = 0;
-  double step_us = 0;
-  int64_t skipped_batches = 0;
-  int64_t non_finite_elements = 0;
-  std::optional<int64_t> frozen_weights = {};
-  std::optional<double> accuracy = {};
-
-  static constexpr auto fields() {
-    using R = TrainReport;
-    const auto own = std::tuple{
-        field("metric", &R::metric, "of model and test data; null if there is none"),
-        field("score_before", &R::score_before, "by the metric, of the original model"),
-        field("score_calibrated", &R::score_calibrated, "with its quantizers calibrated"),
-        field("score", &R::score, "of the trained model"),
-        field("accuracy_before", &R::accuracy_before,
-              "percent, of the original model; this and the following are null for other "
-              "metrics"),
-        field("accuracy_calibrated", &R::accuracy_calibrated, "with its quantizers calibrated"),
-        field("epochs", &R::epochs, "loss and score of each epoch"),
-        field("steps", &R::steps, "of the whole run"),
-        field("step_us", &R::step_us, "median"),
-        field("skipped_batches", &R::skipped_batches, "batches without a finite loss"),
-        field("non_finite_elements", &R::non_finite_elements, "elements skipped by observers"),
-        field("frozen_weights", &R::frozen_weights, "null without --freeze-above"),
-        field("accuracy", &R::accuracy, "percent, of the trained model")};
-    return std::tuple_cat(own, Preparation::fields());
-  }
-};
 
 /// True if training can use the existing quantizers. Those of post-training quantization have
 /// fixed scales, which training does not update.
@@ -223,6 +179,8 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .checkpoint = command.checkpoint,
                      .resume = command.resume,
                      .report = command.report,
+                     .shards = command.shards,
+                     .exchange = command.exchange,
                      .seed = command.seed,
                      .threads = command.threads};
   if (data.test.size() > 0) options.validation = data.test;
@@ -274,6 +232,8 @@ void add(TrainReport& report, const FitResult& result) {
     if (report.metric == MetricKind::Accuracy) epoch.accuracy = each.score;
   }
   report.steps = result.steps;
+  report.ranks = result.ranks;
+  report.shards = result.shards;
   report.step_us = result.step_us;
   report.skipped_batches = result.skipped_batches;
   report.non_finite_elements = result.non_finite_elements;
@@ -305,21 +265,28 @@ std::string train_model(Model& model, const TrainCommand& command, const data::S
   return result.report_failure;
 }
 
-}  // namespace
-
-/// Fine-tunes a saved model, with its own quantizers or with new ones that are calibrated
-/// first, and prints the score on the test data.
-void train(const TrainCommand& command) {
-  examples::OutputFiles files;
+/// Outputs of the run, of which the process that leads writes all.
+void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
+  const bool kept = !command.output.empty() || !command.checkpoint.empty();
+  if (!command.leads()) command.output = command.json = command.report = {};
   files.expect("--output", command.output);
-  files.expect("--checkpoint", command.checkpoint);
+  if (command.leads()) files.expect("--checkpoint", command.checkpoint);
   files.expect_run("--report", command.report);
   files.reads({command.model, command.teacher});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
-  require<ArgumentError>(!command.output.empty() || !command.checkpoint.empty(),
+  require<ArgumentError>(kept,
                          "--output is missing: without it, or --checkpoint, the trained model "
                          "would be lost");
+}
+
+}  // namespace
+
+/// Fine-tunes a saved model, with its own quantizers or with new ones that are calibrated
+/// first, and prints the score on the test data.
+void train(TrainCommand& command) {
+  examples::OutputFiles files;
+  expect_outputs(command, files);
   Model model = Model::load(command.model);
   require<ArgumentError>(!command.resume || model.sections().contains("progress"),
                          "--resume: {} is not a checkpoint", command.model);
@@ -379,7 +346,9 @@ Command add_train(CLI::App& app) {
   train.add_option("--report", o->report, examples::report_help);
   return {&train, [o, recipe] {
             o->asked = examples::any_given(recipe);
-            qtape::tool::train(*o);
+            examples::Launch launch("qtape");
+            o->exchange = launch.exchange();
+            launch.run([&] { qtape::tool::train(*o); });
             return 0;
           }};
 }

@@ -1,0 +1,41 @@
+// MPI: connects the processes that mpirun started.
+#pragma once
+
+#include <memory>
+
+#include "qtape/ops/core/shards.h"
+
+/// Training on several processes and machines.
+namespace qtape::distributed {
+
+/// True if this process was started as one of several by mpirun or by Slurm.
+bool launched();
+
+/// Exchange between the processes that mpirun started. Only one may exist in a process, and
+/// only once; it must be destroyed by the thread that created it.
+class Mpi : public Exchange {
+ public:
+  /// Initialises MPI. Throws Error if another part of the program did.
+  Mpi();
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+  /// Waits for all other ranks to get here.
+  ~Mpi() override;
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  void gather(std::span<const std::byte> own, std::span<const int64_t> bytes,
+              std::byte* all) override;
+  /// True if all ranks call this within `seconds`.
+  bool meet(double seconds) const;
+  /// Ends all ranks at once, for an error of this one.
+  [[noreturn]] void abort(int code) const;
+
+ private:
+  struct Requests;
+  int rank_ = 0;
+  int ranks_ = 1;
+  std::unique_ptr<Requests> requests_;  // memory for those of one gather
+};
+
+}  // namespace qtape::distributed

@@ -1,0 +1,44 @@
+// Launch: the processes that mpirun started to run one program.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "qtape/ops/core/shards.h"
+
+namespace qtape::examples {
+
+/// Help of --shards.
+inline constexpr std::string_view shards_help =
+    "parts of a batch, whose sums are added in a fixed order, so that the number of processes, "
+    "at most this, does not affect results; by default that of the checkpoint, otherwise 1, and "
+    "8 with mpirun if they divide the batch";
+
+/// The connection of this process to the others, if mpirun started it.
+class Launch {
+ public:
+  /// Connects the processes; all but the first one no longer write to standard output. Throws
+  /// Error if mpirun started this process but the program was built without MPI.
+  explicit Launch(std::string program);
+  ~Launch();
+
+  /// Null if this process runs alone.
+  Exchange* exchange() const;
+  int ranks() const;
+  /// True for the process that writes files.
+  bool leads() const;
+
+  /// Calls `body` in each process. An exception that all of them throw is rethrown, and printed
+  /// only by the first one; one that others do not throw within a second is printed with the
+  /// rank and ends all processes.
+  void run(const std::function<void()>& body);
+
+ private:
+  struct Connection;
+  std::string program_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace qtape::examples

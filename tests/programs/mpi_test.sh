@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Training programs under mpirun, where the build and the machine have it: mpi_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+
+if ! ldd "$train" | grep -q libmpi; then
+  check "mpirun needs a build with MPI" exits 1 \
+    'train_mlp: started by mpirun as one of 2 processes, but built without MPI; install libopenmpi-dev and build again' \
+    env OMPI_COMM_WORLD_SIZE=2 "$train" "${short[@]}"
+  finish || exit 1
+  echo "SKIPPED: built without MPI; install libopenmpi-dev and build again"
+  exit 77
+fi
+if ! command -v mpirun >/dev/null; then
+  echo "SKIPPED: no mpirun; install openmpi-bin"
+  exit 77
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+ranks() { # ranks N COMMAND...: without the lines of mpirun itself
+  timeout 60 mpirun --oversubscribe -n "$@" 2> >(grep -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' >&2)
+}
+run=("${short[@]}" --shift 1)
+
+"$train" "${run[@]}" --shards 8 --json "$work/one.json" >/dev/null
+for n in 1 2 3 4; do
+  ranks $n "$train" "${run[@]}" --json "$work/$n.json" --save "$work/$n.model.json" >"$work/out"
+  check "$n ranks give the bits of one process" same_field parameters_sha256 "$work/one.json" "$work/$n.json"
+  check "$n ranks are told" same "$(field "$work/$n.json" ranks)" "$n"
+  check "$n ranks print once" same "$(grep -c '^parameters sha256' "$work/out")" 1
+done
+check "one epoch line for all ranks" same "$(ranks 2 "$train" "${run[@]}" 2>&1 | grep -o "epoch  2  loss" | wc -l)" 1
+
+# A rank killed in the middle ends all; the checkpoint continues on another number of ranks.
+long=("${run[@]}" --epochs 30 --checkpoint "$work/c.json" --checkpoint-every 1)
+ranks 2 "$train" "${long[@]}" >/dev/null 2>&1 &
+job=$!
+while [ ! -s "$work/c.json" ] && kill -0 $job 2>/dev/null; do sleep 0.01; done
+pkill -9 -n -f "checkpoint $work/c.json" || true
+check "a killed rank ends the run" eval '! wait $job'
+check "no rank is left" eval '! pgrep -f "checkpoint $work/c.json" >/dev/null'
+ranks 3 "$train" --threads 1 --resume "$work/c.json" --json "$work/resumed.json" >/dev/null
+"$train" "${run[@]}" --epochs 30 --shards 8 --json "$work/whole.json" >/dev/null
+check "another number of ranks continues to the same bits" same_field parameters_sha256 "$work/whole.json" "$work/resumed.json"
+
+fails() { # fails TEXT COMMAND...: one line on standard error that holds TEXT
+  if "${@:2}" >"$work/out" 2>"$work/err"; then echo "succeeded"; return 1; fi
+  [ "$(grep -c "^train_mlp" "$work/err")" = 1 ] && grep -qF -- "$1" "$work/err" && return
+  echo "expected one line with: $1; got: $(cat "$work/err")"
+  return 1
+}
+check "more ranks than shards" fails 'expected at most 2 processes, one for each shard of a batch, got 3' ranks 3 "$train" "${run[@]}" --shards 2
+check "shards that do not divide the batch" fails 'batch must be a multiple of the 7 shards, got 64' ranks 2 "$train" "${run[@]}" --shards 7
+check "other settings" fails 'differ in batch (rank 0: 32; rank 1: 64; pass the same settings everywhere)' \
+  ranks 1 "$train" "${run[@]}" --batch 32 : -n 1 "$train" "${run[@]}"
+check "an error of one rank alone names it" fails 'train_mlp: rank 1: ' \
+  ranks 1 "$train" "${run[@]}" : -n 1 "$train" "${run[@]}" --data "$work/none"
+finish
