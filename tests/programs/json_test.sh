@@ -11,10 +11,11 @@ cd "$work" || exit 1
 "$tool" convert m.json -o p.json >/dev/null
 "$build/tests/write_lenet" lenet.onnx
 "$build/examples/train_cnn" --model DSCNN --width 10 --samples 64 --epochs 1 --batch 16 --save cnn.json >/dev/null
+echo "{\"command\": [\"$train\", \"--samples\", \"64\", \"--layers\", \"8\", \"--epochs\", \"1\"], \"settings\": {\"seed\": [1, 2]}}" >grid.json
 
 # By command: the file to read, m.json by default, and further options; data and output follow from
 # its help.
-declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json
+declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json [sweep]=grid.json
   ["export c"]=p.json)
 declare -A options=(
   [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [verify]="--random 50 --threads 1" [profile]="--steps 3 --threads 1"

@@ -36,8 +36,8 @@ Command add_export(CLI::App& app) {
 }  // namespace
 
 AddCommand add_import, add_fold, add_inspect, add_replay, add_graph, add_weights, add_profile,
-    add_calibrate, add_train, add_search, add_quantizers, add_report, add_convert, add_verify,
-    add_lint;
+    add_calibrate, add_train, add_search, add_sweep, add_quantizers, add_report, add_convert,
+    add_verify, add_lint;
 
 namespace {
 
@@ -51,7 +51,7 @@ std::vector<Group> groups() {
       {"Models",
        {add_import, add_fold, add_inspect, add_replay, add_graph, add_weights, add_profile}},
       {"Quantization and training",
-       {add_calibrate, add_train, add_search, add_quantizers, add_report}},
+       {add_calibrate, add_train, add_search, add_sweep, add_quantizers, add_report}},
       {"Integers", {add_convert, add_verify, add_lint, add_export}}};
 }
 

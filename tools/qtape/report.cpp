@@ -76,7 +76,19 @@ void print(const RunsReport& report) {
   }
 }
 
+std::vector<report::RunRecord> records_of(const std::vector<std::string>& runs) {
+  std::vector<report::RunRecord> records;
+  for (const std::string& each : runs) records.push_back(report::read_run(each));
+  tell_apart(records, runs);
+  return records;
+}
+
 }  // namespace
+
+/// Returns a page that shows the runs with records in the folders `runs`.
+std::string page_of_runs(const std::vector<std::string>& runs) {
+  return report::run_page(records_of(runs));
+}
 
 /// Writes a page that shows the runs with records in the folders `runs`.
 void draw_runs(const std::vector<std::string>& runs, const std::string& output,
@@ -85,9 +97,7 @@ void draw_runs(const std::vector<std::string>& runs, const std::string& output,
   files.reads(runs);
   files.expect_text("--output", output);
   files.expect_text("--json", json);
-  std::vector<report::RunRecord> records;
-  for (const std::string& each : runs) records.push_back(report::read_run(each));
-  tell_apart(records, runs);
+  const std::vector<report::RunRecord> records = records_of(runs);
   const RunsReport report = report_of(records);
   print(report);
   files.write(output, report::run_page(records));

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# qtape sweep: grids, shared runs, kills, errors: sweep_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+
+grid() { # grid FILE SETTINGS [OPTION...]: a grid of short runs
+  local command options=""
+  for command in "${short[@]:0:6}" "${@:3}"; do options+=", \"$command\""; done
+  echo "{\"command\": [\"$train\"$options, \"--threads\", \"1\"], \"settings\": $2}" >"$work/$1"
+}
+hash_of() { field "$work/$1/result.json" parameters_sha256; }
+
+grid grid.json '{"weight_bits": [4, 8], "seed": [1, 2, 3]}'
+"$tool" sweep "$work/grid.json" --output "$work/sweep" --json "$work/sweep.json" >"$work/out" &
+first=$!
+"$tool" sweep "$work/grid.json" --output "$work/sweep" >"$work/out2"
+check "one of two processes succeeds" same $? 0
+wait $first
+check "the other one succeeds" same $? 0
+check "all runs finish" same "$(field "$work/sweep.json" finished)" 6
+check "each runs once" same "$(cat "$work/out" "$work/out2" | grep -c ': finished in')" 6
+check "the table has all runs" same "$(wc -l <"$work/sweep/table.csv")" 7
+check "the table names settings and results" grep -q '^run,weight_bits,seed,.*test_accuracy' "$work/sweep/table.csv"
+check "a page shows the runs" grep -q 'weight_bits=8,seed=3' "$work/sweep/report.html"
+"$train" "${short[@]:0:6}" --threads 1 --weight-bits 8 --seed 3 --json "$work/single.json" >/dev/null
+check "a run equals a single run" same "$(hash_of sweep/weight_bits=8,seed=3)" "$(field "$work/single.json" parameters_sha256)"
+"$tool" sweep "$work/grid.json" --output "$work/sweep" >"$work/out"
+check "finished runs are not repeated" same "$(grep -c ': finished in' "$work/out")" 0
+
+# A sweep that is killed, and then its run, from the run's checkpoint.
+grid long.json '{"seed": [1, 2]}' --epochs 40 --checkpoint-every 1
+"$tool" sweep "$work/long.json" --output "$work/killed" >/dev/null &
+job=$!
+while [ ! -s "$work/killed/seed=1/checkpoint.json" ] && kill -0 $job; do sleep 0.01; done
+kill -9 $job
+wait $job 2>/dev/null
+pkill -9 -f "$work/killed" || true
+check "a killed sweep leaves runs" test ! -e "$work/killed/seed=1/result.json"
+check "it continues" "$tool" sweep "$work/long.json" --output "$work/killed"
+"$train" "${short[@]:0:6}" --threads 1 --epochs 40 --seed 1 --json "$work/single.json" >/dev/null
+check "a run that continues equals a single run" same "$(hash_of killed/seed=1)" "$(field "$work/single.json" parameters_sha256)"
+
+# A run that fails costs no other.
+grid failing.json '{"batch": [64, 100000], "seed": [1]}'
+"$tool" sweep "$work/failing.json" --output "$work/failing" >"$work/out" 2>&1
+check "a failed run is an error" same $? 1
+check "it is named" grep -q '^batch=100000,seed=1 failed; see ' "$work/out"
+check "its message is kept" grep -q 'batch must be in' "$work/failing/batch=100000,seed=1/log.txt"
+check "the other run finishes" test -s "$work/failing/batch=64,seed=1/result.json"
+
+refused() { check "$1" exits "$2" "$3" "$tool" sweep "$work/bad.json" --output "$work/bad"; }
+grid bad.json '{"weigth_bits": [4]}'
+refused "unknown setting" 2 "bad.json: /settings/weigth_bits: $train has no option --weigth-bits"
+grid bad.json '{"seed": 4}'
+refused "values are lists" 1 'bad.json: /settings/seed: expected a list of values, got 4'
+grid bad.json '{"seed": [1, 1]}'
+refused "repeated value" 1 'bad.json: /settings/seed: 1 is listed twice'
+grid bad.json '{"seed": [[1]]}'
+refused "nested value" 1 'bad.json: /settings/seed/0: expected a number, a string or a boolean, got [1]'
+echo '{"command": [], "settings": {"seed": [1]}}' >"$work/bad.json"
+refused "no command" 1 'bad.json: /command: expected a list of a program and its options'
+echo '{"command": ["/none/program"], "settings": {"seed": [1]}}' >"$work/bad.json"
+refused "no program" 1 'cannot run /none/program: No such file or directory'
+echo '{"command": ["x"], "settings": {"seed": [1]}, "runs": 3}' >"$work/bad.json"
+refused "unknown member" 1 'bad.json: /runs: expected nothing; a grid has "command" and "settings"'
+check "no grid" exits 1 'none.json: cannot open' "$tool" sweep "$work/none.json" --output "$work/bad"
+finish

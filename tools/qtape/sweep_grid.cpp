@@ -1,0 +1,138 @@
+#include "qtape/tools/qtape/sweep_grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "qtape/core/printable.h"
+#include "qtape/io/files.h"
+#include "qtape/io/json_document.h"
+#include "qtape/programs/command_line.h"
+
+namespace qtape::tool {
+namespace {
+
+constexpr int64_t most_grid_bytes = int64_t{1} << 20;
+constexpr size_t most_runs = 10000;
+constexpr size_t longest_name = 200;
+
+struct Setting {
+  std::string key;
+  std::vector<Json> values;
+};
+
+std::string shown(const Json& value) { return value.is_string() ? value.text() : value.dump(); }
+
+std::vector<std::string> command_of(const Json& grid) {
+  const auto* found = grid.find("command");
+  require<FormatError>(found != nullptr && found->value.is_array() && found->value.size() > 0,
+                       "/command: expected a list of a program and its options");
+  std::vector<std::string> command;
+  for (size_t i = 0; i < found->value.size(); ++i) {
+    require<FormatError>(found->value[i].is_string(), "/command/{}: expected a string, got {}",
+                         i, found->value[i].dump());
+    command.push_back(found->value[i].text());
+  }
+  return command;
+}
+
+Setting setting_of(const std::string& key, const Json& values) {
+  require<FormatError>(values.is_array() && values.size() > 0,
+                       "/settings/{}: expected a list of values, got {}", printable(key),
+                       values.dump());
+  Setting setting{key, {}};
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Json& value = values[i];
+    require<FormatError>(value.is_string() || value.is_number() || value.is_boolean(),
+                         "/settings/{}/{}: expected a number, a string or a boolean, got {}",
+                         printable(key), i, value.dump());
+    const bool repeated = std::ranges::count(setting.values, value) > 0;
+    require<FormatError>(!repeated, "/settings/{}: {} is listed twice", printable(key),
+                         value.dump());
+    setting.values.push_back(value);
+  }
+  return setting;
+}
+
+/// A file name may not contain a slash, nor be too long.
+std::string folder_name(std::string name) {
+  std::ranges::replace(name, '/', '_');
+  return name.substr(0, longest_name);
+}
+
+SweepRun run_of(const std::vector<Setting>& settings, size_t index) {
+  SweepRun run;
+  for (size_t i = settings.size(); i-- > 0;) {
+    const Setting& setting = settings[i];
+    const Json& value = setting.values[index % setting.values.size()];
+    index /= setting.values.size();
+    run.settings.insert(run.settings.begin(), {setting.key, shown(value)});
+  }
+  for (const Setting& setting : settings) {
+    const auto& [key, text] = run.settings[static_cast<size_t>(&setting - settings.data())];
+    run.name += fmt::format("{}{}={}", run.name.empty() ? "" : ",", key, text);
+    const bool flag = setting.values[0].is_boolean();
+    if (flag && text == "false") continue;
+    run.arguments.push_back(examples::option_name(key));
+    if (!flag) run.arguments.push_back(text);
+  }
+  run.name = folder_name(run.name);
+  return run;
+}
+
+SweepGrid grid_of(const Json& json) {
+  require<FormatError>(json.is_object(),
+                       "expected an object with \"command\" and \"settings\"");
+  for (const auto& [key, value] : json.items()) {
+    require<FormatError>(key == "command" || key == "settings",
+                         "/{}: expected nothing; a grid has \"command\" and \"settings\"",
+                         printable(key));
+  }
+  SweepGrid grid{.command = command_of(json), .runs = {}};
+  const auto* found = json.find("settings");
+  require<FormatError>(found != nullptr && found->value.is_object() && found->value.size() > 0,
+                       "/settings: expected an object of lists of values");
+  std::vector<Setting> settings;
+  size_t count = 1;
+  for (const auto& [key, values] : found->value.items()) {
+    settings.push_back(setting_of(key, values));
+    count *= settings.back().values.size();
+    require<FormatError>(count <= most_runs, "/settings: expected at most {} runs", most_runs);
+  }
+  std::set<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    grid.runs.push_back(run_of(settings, i));
+    require<FormatError>(names.insert(grid.runs.back().name).second,
+                         "/settings: two runs would be named {}",
+                         printable(grid.runs.back().name));
+  }
+  return grid;
+}
+
+}  // namespace
+
+SweepGrid read_grid(const std::string& path) {
+  const std::string text = read_file(path, most_grid_bytes);
+  return naming<FormatError>(path, [&] { return grid_of(parse_document(text)); });
+}
+
+bool has_option(const std::string& help, const std::string& option) {
+  for (size_t at = help.find(option); at != std::string::npos; at = help.find(option, at + 1)) {
+    const size_t end = at + option.size();
+    const auto separates = [](char c) { return c == ' ' || c == ',' || c == '\n' || c == '='; };
+    const bool begins = at == 0 || separates(help[at - 1]);
+    if (begins && (end == help.size() || separates(help[end]))) return true;
+  }
+  return false;
+}
+
+void require_options(const SweepGrid& grid, const std::string& help) {
+  for (const auto& [key, value] : grid.runs[0].settings) {
+    const std::string option = examples::option_name(key);
+    require<ArgumentError>(has_option(help, option), "/settings/{}: {} has no option {}",
+                           printable(key), grid.command[0], option);
+  }
+}
+
+}  // namespace qtape::tool
