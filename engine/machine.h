@@ -5,7 +5,8 @@
 
 namespace qtape {
 
-/// What the bits of floats depend on, besides the program. Integers do not depend on it.
+/// Properties on which the bits of floats depend besides the program. Integers do not depend on
+/// them.
 struct Machine {
   std::string processor;   ///< its name, or "unknown"
   std::string isa;         ///< instruction set of qtape's kernels, see isa()

@@ -168,8 +168,8 @@ class Sweep {
   Json result_of(const SweepRun& run) const {
     const std::string path = in(run, "result.json");
     if (!fs::exists(path)) return {};
-    return naming<FormatError>(path,
-                               [&] { return parse_document(read_file(path, most_result_bytes)); });
+    return naming<FormatError>(
+        path, [&] { return parse_document(read_file(path, most_result_bytes)); });
   }
 
   /// Returns false if another process runs it.
