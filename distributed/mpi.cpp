@@ -39,7 +39,9 @@ Mpi::Mpi() : requests_(std::make_unique<Requests>()) {
   int initialised = 0;
   MPI_Initialized(&initialised);
   require<Error>(initialised == 0, "MPI is already in use in this process");
-  MPI_Init(nullptr, nullptr);
+  int provided = 0;  // only the thread that constructs this object calls MPI
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  require<Error>(provided >= MPI_THREAD_FUNNELED, "this MPI does not support threads");
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
 }

@@ -7,6 +7,9 @@
 namespace qtape {
 namespace {
 
+// Kernels of a single sample may sum in another order than those of several samples.
+constexpr int64_t fewest_samples = 2;
+
 /// Types and channels of a graph with one shard, `one`, and with two, `two`.
 class Slicer {
  public:
@@ -45,7 +48,10 @@ class Slicer {
     for (const NodeId operand : one_[id].operands) inputs.push_back(one_[operand].type);
     const bool mixes =
         std::visit([&](const auto& op) { return mixes_samples(op, inputs); }, one_[id].op);
-    refuse_unless(!mixes, id, "it mixes the samples of the batch");
+    // The indices select rows of any sample.
+    const bool selects =
+        std::holds_alternative<Embedding>(one_[id].op) && batched(one_[id].operands[0]);
+    refuse_unless(!mixes && !selects, id, "it mixes the samples of the batch");
     const bool writes = std::ranges::any_of(
         slots(id), [](const Slot& slot) { return slot.access == Access::ReadWrite; });
     const bool whole =
@@ -93,6 +99,9 @@ BatchSlices slice_batch(const Graph& graph, const Shards& shards) {
   require<ArgumentError>(graph.batch() && batch % shards.count == 0,
                          "expected a batch that {} shards divide, got {} samples", shards.count,
                          batch);
+  require<ArgumentError>(batch / shards.count >= fewest_samples,
+                         "expected at least {} samples in each of {} shards, got {} samples",
+                         fewest_samples, shards.count, batch);
   const Graph one = graph.with_batch(batch / shards.count);
   const Graph two = graph.with_batch(batch / shards.count * 2);
   Slicer slicer(one, two, slices);

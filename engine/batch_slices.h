@@ -20,10 +20,10 @@ struct BatchSlices {
   bool any() const { return shards.any(); }
 };
 
-/// Throws ArgumentError unless the batch of `graph` is a multiple of the shards of this
-/// process, and GraphError for a node whose value depends on the division: samples along an
-/// axis other than 0, values that mix samples, and reductions of the batch without
-/// BatchReduction.
+/// Throws ArgumentError unless the batch of `graph` has equally many samples, at least 2, for
+/// each shard of this process, and GraphError for a node whose value depends on the division:
+/// samples along an axis other than 0, values that mix samples, and reductions of the batch
+/// without BatchReduction.
 BatchSlices slice_batch(const Graph& graph, const Shards& shards);
 
 }  // namespace qtape

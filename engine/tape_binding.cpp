@@ -178,6 +178,8 @@ class Tape::NodeBinder {
     }
     kernel = sequence(std::move(operands_.decode), std::move(kernel));
     if (arithmetic_ == nullptr) return kernel;
+    tape_.check_node(id_, !place_.reduces || !reads_quantized(),
+                     "sums of codes over the batch cannot be divided into shards");
     return arithmetic_->around(id_, std::move(kernel), binding_);
   }
 
@@ -198,6 +200,16 @@ class Tape::NodeBinder {
   }
 
  private:
+  /// True if operand 0 is the output of a quantizer, or a view of it.
+  bool reads_quantized() const {
+    NodeId id = node_.operands[0];
+    const auto is_view = [&] {
+      return std::visit([](const auto& op) { return op.keep().view; }, tape_.graph()[id].op);
+    };
+    while (is_view()) id = tape_.graph()[id].operands[0];
+    return is_quantizer(tape_.graph()[id].op);
+  }
+
   void set_operands(Pass pass) {
     operands_ = tape_.operands_of(layout_, tape_.index_of(id_), pass);
     binding_.inputs = operands_.types;

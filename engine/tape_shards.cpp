@@ -18,6 +18,7 @@ struct Tape::ShardBinder::Part {
   std::vector<std::byte*> values;
   std::vector<EncodedOperand> encoded;
   std::vector<Gradient> gradients;
+  int64_t rows = 0;  // extent of axis 0 of the first operand with samples
   Binding binding;
 };
 
@@ -41,7 +42,7 @@ Tape::ShardBinder::Part::Part(const ShardBinder& binder, const Binding& whole, i
   } else if (binding.dy != nullptr) {
     binding.dy += shard * binder.gradient_bytes(binder.node_);
   }
-  binding.first_sample = (slices.shards.first + shard) * binder.samples();
+  binding.first_sample = (slices.shards.first + shard) * rows;
 }
 
 void Tape::ShardBinder::Part::take_operand(const ShardBinder& binder, size_t k,
@@ -49,6 +50,7 @@ void Tape::ShardBinder::Part::take_operand(const ShardBinder& binder, size_t k,
   const BatchSlices& slices = binder.slices_;
   const size_t node = binder.operand(k);
   types.push_back({whole.dtype, slices.types[node].shape});
+  if (rows == 0 && slices.batched[node]) rows = types[k].shape[0];
   if (values[k] != nullptr) values[k] += binder.offset(node, types[k], shard);
   if (k < encoded.size() && encoded[k].codes != nullptr && slices.batched[node]) {
     binder.tape_.check_node(NodeId{static_cast<int32_t>(node)}, !slices.own_scales[node],
@@ -87,11 +89,6 @@ ShardSums Tape::ShardBinder::gradients(size_t k) const {
 /// Bytes of the gradient of a value with samples, for one shard.
 int64_t Tape::ShardBinder::gradient_bytes(size_t node) const {
   return gradient_type_of(node).bytes() / slices_.shards.count;
-}
-
-/// Number of samples of a shard.
-int64_t Tape::ShardBinder::samples() const {
-  return tape_.graph().batch().value_or(1) / slices_.shards.count;
 }
 
 /// Offset of the samples of a shard in a tensor of one shard's `type`, in bytes.

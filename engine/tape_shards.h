@@ -33,7 +33,6 @@ class Tape::ShardBinder {
   double share() const;
   ShardSums gradients(size_t k) const;
   int64_t gradient_bytes(size_t node) const;
-  int64_t samples() const;
   int64_t offset(size_t node, const TensorType& type, int64_t shard) const;
   template <class Bind>
   Kernel run_all(const Binding& whole, int64_t scratch, const Bind& bind) const;

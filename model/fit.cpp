@@ -63,7 +63,7 @@ class Run {
       feed_.emplace(inputs, dataset);
     }
     if (options.distillation) {
-      teacher_.emplace(*options.distillation, dataset, rows_, options.threads,
+      teacher_.emplace(*options.distillation, dataset, rows_, shards_, options.threads,
                        tape_.input<float>(trained_.probabilities));
     }
     if (options.oscillations.any()) {
@@ -83,7 +83,7 @@ class Run {
     if (!options_.checkpoint.empty() && ranks_.leads()) lock.emplace(options_.checkpoint);
     resume();
     if (options_.resume && ranks_.count() > 1) {
-      ranks_.require_equal(progress_facts(model_, step_));
+      ranks_.require_equal(progress_facts(model_, step_, {}));
     }
     result_.steps = steps_;
     result_.shards = shards_.total;
@@ -146,7 +146,7 @@ class Run {
         static_cast<size_t>(std::clamp<int64_t>(steps_ - step_, 0, max_times)));
     size_t taken = 0;
     const int64_t skipped_elements = result_.non_finite_elements;
-    bool done = exhausted();
+    bool done = ranks_.any(exhausted());
     while (step_ < steps_ && !done) {
       const auto start = std::chrono::steady_clock::now();
       const double loss = take_step();
@@ -160,7 +160,7 @@ class Run {
       if (options_.on_step) options_.on_step(progress);
       const bool epoch_ends = step_ % order_.per_epoch() == 0;
       if (epoch_ends) finish_epoch(display);
-      done = epoch_ends && exhausted();
+      done = epoch_ends && ranks_.any(exhausted());
       const int signal = ranks_.largest(interruption ? interruption->signal() : 0);
       result_.stopped = signal != 0 || ranks_.any(options_.stop && options_.stop());
       done = done || result_.stopped;
@@ -215,6 +215,7 @@ class Run {
                       .loss = total_loss_ / batches};
     if (metric_.measure) epoch.score = metric_.measure();
     result_.epochs.push_back(epoch);
+    if (ranks_.count() > 1) ranks_.require_equal(progress_facts(model_, step_, epoch.score));
     total_loss_ = 0;
     batches_ = 0;
     if (note_best() && options_.keep_best) best_values_ = values_of(model_.parameters());

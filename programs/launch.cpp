@@ -18,7 +18,7 @@ namespace qtape::examples {
 namespace {
 
 // Time within which the other ranks report an error of all of them.
-constexpr double seconds_to_agree = 1;
+constexpr double seconds_to_agree = 3;
 
 void silence(std::FILE* stream) {
   if (std::freopen("/dev/null", "w", stream) == nullptr) fail<IoError>("cannot open /dev/null");

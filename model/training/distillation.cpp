@@ -54,16 +54,18 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
   return result;
 }
 
-Teacher::Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t batch,
-                 int threads, std::span<float> probabilities)
+Teacher::Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t rows,
+                 const Shards& shards, int threads, std::span<float> probabilities)
     : probabilities_(probabilities) {
-  Graph graph = distillation.teacher->graph().with_batch(batch);
+  Graph graph = distillation.teacher->graph().with_batch(rows);
   const NodeId cooled =
       add_factor(graph, distillation.teacher->answer(), 1 / distillation.temperature);
   output_ = graph.add(Softmax{.axis = -1}, {cooled});
-  tape_ = std::make_unique<Tape>(
-      graph, distillation.teacher->parameters(),
-      TapeOptions{.outputs = {output_}, .threads = threads, .constant_parameters = true});
+  tape_ = std::make_unique<Tape>(graph, distillation.teacher->parameters(),
+                                 TapeOptions{.outputs = {output_},
+                                             .threads = threads,
+                                             .constant_parameters = true,
+                                             .shards = shards});
   feed_ = std::make_unique<Feed>(inputs_of(*tape_), dataset);
 }
 

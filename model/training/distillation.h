@@ -42,9 +42,10 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
 /// Runs the teacher. The inputs are the samples that the student reads.
 class Teacher {
  public:
-  /// `probabilities`, [batch, classes], receives the results and must outlive the teacher.
-  Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t batch,
-          int threads, std::span<float> probabilities);
+  /// `probabilities`, [rows, classes], receives the results for the samples of `shards` and
+  /// must outlive the teacher.
+  Teacher(const Distillation& distillation, const data::Dataset& dataset, int64_t rows,
+          const Shards& shards, int threads, std::span<float> probabilities);
   ~Teacher();
 
   /// Writes p for the samples of training step `step`.

@@ -63,6 +63,8 @@ std::string hash_of(const data::Dataset& dataset) {
 }
 
 constexpr int64_t most_default_shards = 8;
+// Sums over the elements of a single sample have another order than those of several samples.
+constexpr int64_t fewest_samples = 2;
 
 /// Returns the number of shards of the run that the options continue, if there is one.
 std::optional<int64_t> kept_shards(const Model& model, const FitOptions& options) {
@@ -108,7 +110,7 @@ Shards shards_of(const Model& model, const FitOptions& options) {
   } else if (const auto kept = kept_shards(model, options)) {
     total = *kept;
   } else if (options.exchange != nullptr) {
-    total = most_default_shards;
+    total = std::clamp<int64_t>(options.batch / fewest_samples, 1, most_default_shards);
     while (options.batch % total != 0) --total;
   }
   const Shards shards =
@@ -116,8 +118,31 @@ Shards shards_of(const Model& model, const FitOptions& options) {
   require<ArgumentError>(options.batch % total == 0,
                          "batch must be a multiple of the {} shards, got {}", total,
                          options.batch);
+  require<ArgumentError>(
+      total == 1 || options.batch / total >= fewest_samples,
+      "batch must have at least {} samples for each of the {} shards, got {}", fewest_samples,
+      total, options.batch);
   return shards;
 }
+
+namespace {
+
+/// Adds hashes of what processes read from files.
+void add_files(std::vector<RankFact>& facts, const data::Dataset& dataset,
+               const FitOptions& options) {
+  const std::string files = "give all processes the same files";
+  facts.push_back({"number of samples", std::to_string(dataset.size()), files});
+  facts.push_back({"samples", hash_of(dataset), files});
+  if (options.validation) {
+    facts.push_back({"samples of validation", hash_of(*options.validation), files});
+  }
+  if (options.distillation) {
+    facts.push_back(
+        {"values of the teacher", hash_of(options.distillation->teacher->parameters()), files});
+  }
+}
+
+}  // namespace
 
 std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
                                const FitOptions& options, const Shards& shards) {
@@ -134,28 +159,33 @@ std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
   const auto add = [&](std::string name, std::string value) {
     facts.push_back({std::move(name), std::move(value), settings});
   };
-  add("epochs", std::to_string(options.epochs));
-  add("batch", std::to_string(options.batch));
-  add("shards", std::to_string(shards.total));
-  add("seed", std::to_string(options.seed));
+  add("epochs", fmt::format("{}", options.epochs));
+  add("batch", fmt::format("{}", options.batch));
+  add("shards", fmt::format("{}", shards.total));
+  add("seed", fmt::format("{}", options.seed));
   add("learning rate", fmt::format("{}", options.learning_rate));
   add("max_gradient_norm", fmt::format("{}", options.max_gradient_norm));
-  add("resume", options.resume ? "on" : "off");
+  add("patience", fmt::format("{}", options.patience));
+  add("keep_best", fmt::format("{}", options.keep_best));
+  add("resume", fmt::format("{}", options.resume));
+  add("optimizer", fmt::format("{}", options.optimizer.index()));
   for (const auto& [name, section] : options.sections) {
-    for (const auto& [key, value] : section.settings) add(key, settings::shown(value));
+    for (const auto& [key, value] : section.settings) {
+      add(name == "settings" ? key : name + "/" + key, settings::shown(value));
+    }
   }
   add("network", hash_of(model.graph()));
   add("initial values", hash_of(model.parameters()));
-  const std::string files = "give all processes the same files";
-  facts.push_back({"number of samples", std::to_string(dataset.size()), files});
-  facts.push_back({"samples", hash_of(dataset), files});
+  add_files(facts, dataset, options);
   return facts;
 }
 
-std::vector<RankFact> progress_facts(const Model& model, int64_t step) {
-  const std::string remedy = "let all processes read the same checkpoint";
+std::vector<RankFact> progress_facts(const Model& model, int64_t step,
+                                     const std::optional<double>& score) {
+  const std::string remedy = "give all processes the same settings, files and checkpoint";
   return {{"finished steps", std::to_string(step), remedy},
-          {"values", hash_of(model.parameters()), remedy}};
+          {"values", hash_of(model.parameters()), remedy},
+          {"score", score ? fmt::format("{}", *score) : "none", remedy}};
 }
 
 DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,

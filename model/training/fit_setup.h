@@ -24,8 +24,9 @@ DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
 /// Returns all that must be equal on the processes of a run.
 std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
                                const FitOptions& options, const Shards& shards);
-/// The same for the progress of a run that continues.
-std::vector<RankFact> progress_facts(const Model& model, int64_t step);
+/// The same for the progress of a run, when it continues and after each epoch.
+std::vector<RankFact> progress_facts(const Model& model, int64_t step,
+                                     const std::optional<double>& score);
 
 /// Returns the number of shards of the run whose progress a checkpoint has.
 int64_t shards_of(const Section& progress);

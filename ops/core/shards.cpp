@@ -37,8 +37,8 @@ Shards Shards::of(int64_t total, Exchange& exchange) {
   const int ranks = exchange.ranks();
   if (ranks == 1) return shards;
   require<ArgumentError>(ranks <= total,
-                         "expected at most {} processes, one for each shard of a batch, got {}",
-                         total, ranks);
+                         "{} processes need at least {} shards of a batch, got {}", ranks,
+                         ranks, total);
   shards.first = first_of(total, exchange.rank(), ranks);
   shards.count = first_of(total, exchange.rank() + 1, ranks) - shards.first;
   shards.exchange = &exchange;

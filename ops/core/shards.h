@@ -63,7 +63,6 @@ class ShardTree {
   std::span<const int64_t> remaining() const { return remaining_; }
   /// Number of remaining values of each rank.
   std::span<const int64_t> by_rank() const { return by_rank_; }
-  /// Number of remaining values of all ranks.
   /// Merges of the gathered values, in the order of ranks; the result is value 0.
   std::span<const Merge> rest() const { return rest_; }
 

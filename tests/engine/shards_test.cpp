@@ -129,9 +129,9 @@ Bits train(const Trial& trial, const Shards& shards, int threads, int64_t steps)
 
 void check_equal(const Bits& got, const Bits& expected) {
   REQUIRE(got.size() == expected.size());
-  for (const auto& [name, bits] : expected) {
-    INFO(name);
-    CHECK(got.at(name) == bits);
+  for (const auto& each : expected) {
+    INFO(each.first);
+    CHECK(got.at(each.first) == each.second);
   }
 }
 
@@ -204,6 +204,20 @@ TEST_CASE("a fault on one rank is reported by all, with the position in the batc
     tape.forward(mode::qat);
     tape.backward();
   });
+}
+
+TEST_CASE("sums of codes over a batch in shards are refused") {
+  Net net({16, 4});
+  const NodeId codes = net.quantized(net.x, activations, "codes");
+  net.graph.set_outputs({net.add(Mean{.axes = {0}}, {codes})});
+  Parameters parameters(net.graph, 1);
+  const std::string error = error_text<GraphError>([&] {
+    Tape(net.graph, parameters,
+         {.threads = 1,
+          .arithmetic = exact(Requantization::SingleRounding),
+          .shards = Shards::alone(4)});
+  });
+  CHECK(error.ends_with(": sums of codes over the batch cannot be divided into shards"));
 }
 
 TEST_CASE("the tree over shards: the same sums on any number of ranks") {
@@ -302,6 +316,13 @@ TEST_CASE("batches that cannot be divided into shards are refused by node") {
   CHECK(error_of([](Net& net) {
           return net.add(Max{.axes = {0}}, {net.x});
         }).ends_with(prefix + "its result depends on all samples"));
+  CHECK(error_of([](Net& net) {
+          const NodeId indices =
+              net.graph.add(Input{.dtype = DType::S32, .shape = {8}}, {}, "indices");
+          return net.add(Embedding{}, {net.x, indices});
+        }).ends_with(prefix + "it mixes the samples of the batch"));
+  CHECK(error_of([](Net& net) { return net.add(Relu{}, {net.x}); }, 4) ==
+        "expected at least 2 samples in each of 4 shards, got 4 samples");
   CHECK(error_of([](Net& net) { return net.add(Relu{}, {net.x}); }, 6) ==
         "expected a batch that 4 shards divide, got 6 samples");
   CHECK(error_of([](Net& net) { return net.add(Mean{.axes = {0}}, {net.x}); }) == "no error");

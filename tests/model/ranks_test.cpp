@@ -73,6 +73,14 @@ TEST_CASE("fit: ranks give the bits of one process") {
   for (const std::string& each : train_on(2, options)) CHECK(each == expected);
 }
 
+TEST_CASE("fit: a teacher answers by shards") {
+  const Model teacher = small_model();
+  FitOptions options = sharded(1);
+  options.distillation = Distillation{.teacher = &teacher};
+  const std::string expected = train_alone(options);
+  for (const std::string& each : train_on(2, options)) CHECK(each == expected);
+}
+
 TEST_CASE(
     "fit: a run continues on another number of ranks, with the shards of its checkpoint") {
   const test::Folder folder;
@@ -120,10 +128,12 @@ TEST_CASE("fit: shards and ranks that do not fit") {
   options.batch = 60;
   CHECK(error_text<ArgumentError>([&] { (void)train_alone(options); }) ==
         "batch must be a multiple of the 8 shards, got 60");
+  options.batch = 8;
+  CHECK(error_text<ArgumentError>([&] { (void)train_alone(options); }) ==
+        "batch must have at least 2 samples for each of the 8 shards, got 8");
   options.batch = 64;
   options.shards = 2;
-  CHECK(error_on_ranks(3, options) ==
-        "expected at most 2 processes, one for each shard of a batch, got 3");
+  CHECK(error_on_ranks(3, options) == "3 processes need at least 3 shards of a batch, got 2");
   options.shards = 0;
   CHECK(error_text<ArgumentError>([&] { (void)train_alone(options); }) ==
         "shards must be in [1, 1024], got 0");

@@ -291,7 +291,8 @@ TEST_CASE("distillation: the loss is what its formula says") {
   for (int64_t i = 0; i < batch; ++i) samples[static_cast<size_t>(i)] = 3 * i;
   data::Augmenter augmenter({}, 1, 1);
   feed.fill(samples, 0, augmenter);
-  Teacher answers(settings, digits().train, batch, 1, tape.input<float>(graph.probabilities));
+  Teacher answers(settings, digits().train, batch, Shards{}, 1,
+                  tape.input<float>(graph.probabilities));
   answers.answer(samples, 0, augmenter);
   tape.forward(mode::eval);
   const auto s = tape.value<float>(student.answer());

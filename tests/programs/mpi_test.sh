@@ -47,7 +47,7 @@ fails() { # fails TEXT COMMAND...: one line on standard error that holds TEXT
   echo "expected one line with: $1; got: $(cat "$work/err")"
   return 1
 }
-check "more ranks than shards" fails 'expected at most 2 processes, one for each shard of a batch, got 3' ranks 3 "$train" "${run[@]}" --shards 2
+check "more ranks than shards" fails '3 processes need at least 3 shards of a batch, got 2' ranks 3 "$train" "${run[@]}" --shards 2
 check "shards that do not divide the batch" fails 'batch must be a multiple of the 7 shards, got 64' ranks 2 "$train" "${run[@]}" --shards 7
 check "other settings" fails 'differ in batch (rank 0: 32; rank 1: 64; pass the same settings everywhere)' \
   ranks 1 "$train" "${run[@]}" --batch 32 : -n 1 "$train" "${run[@]}"

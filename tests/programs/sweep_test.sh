@@ -56,6 +56,8 @@ grid bad.json '{"seed": [1, 1]}'
 refused "repeated value" 1 'bad.json: /settings/seed: 1 is listed twice'
 grid bad.json '{"seed": [[1]]}'
 refused "nested value" 1 'bad.json: /settings/seed/0: expected a number, a string or a boolean, got [1]'
+grid bad.json '{"power_of_two": [true, 4]}'
+refused "mixed values" 1 'bad.json: /settings/power_of_two/1: expected a boolean, as before, got 4'
 echo '{"command": [], "settings": {"seed": [1]}}' >"$work/bad.json"
 refused "no command" 1 'bad.json: /command: expected a list of a program and its options'
 echo '{"command": ["/none/program"], "settings": {"seed": [1]}}' >"$work/bad.json"

@@ -64,7 +64,8 @@ bool leave_mpi() {
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view text = *each;
     const std::string name(text.substr(0, text.find('=')));
-    const bool rank = name == "OMPI_COMM_WORLD_RANK" || name == "PMI_RANK";
+    const bool rank = name == "OMPI_COMM_WORLD_RANK" || name == "PMI_RANK" ||
+                      name == "PMIX_RANK" || name == "SLURM_PROCID";
     if (rank && text.substr(name.size()) != "=0") leads = false;
     if (name.starts_with("OMPI_") || name.starts_with("PMIX_") || name.starts_with("PMI_")) {
       names.push_back(name);
@@ -126,8 +127,8 @@ class Sweep {
       }
     }
     std::string table = "run";
-    for (const auto& [key, value] : grid_.runs[0].settings) table += "," + key;
-    for (const std::string& key : columns) table += "," + key;
+    for (const auto& [key, value] : grid_.runs[0].settings) table += "," + quoted(key);
+    for (const std::string& key : columns) table += "," + quoted(key);
     table += '\n';
     for (size_t i = 0; i < grid_.runs.size(); ++i) {
       table += quoted(grid_.runs[i].name);
@@ -179,11 +180,16 @@ class Sweep {
       lock.emplace(in(run, "result.json"));
       // Held by a run whose sweep was killed.
       const FileLock checkpoint(in(run, "checkpoint.json"));
-    } catch (const IoError&) {
+    } catch (const IoError& error) {
+      if (!is_taken(error.what())) throw;
       return false;
     }
-    if (!ended(run)) run_one(run);
-    return true;
+    return ended(run) || run_one(run);
+  }
+
+  /// True if the message is that another process has the run.
+  static bool is_taken(std::string_view message) {
+    return message.find(" writes checkpoints there") != std::string_view::npos;
   }
 
   std::vector<std::string> arguments(const SweepRun& run) const {
@@ -195,12 +201,15 @@ class Sweep {
     add("--json", in(run, "partial.json"));
     add("--report", in(run, ""));
     const std::string checkpoint = in(run, "checkpoint.json");
-    const bool continues = has_option(help_, "--resume") && fs::exists(checkpoint);
+    // Where --resume is a flag, the run begins again.
+    const bool takes_file = help_.find("--resume TEXT") != std::string::npos;
+    const bool continues = takes_file && fs::exists(checkpoint);
     add(continues ? "--resume" : "--checkpoint", checkpoint);
     return all;
   }
 
-  void run_one(const SweepRun& run) const {
+  /// Returns false if a process that a killed sweep left behind still computes the run.
+  bool run_one(const SweepRun& run) const {
     const auto start = std::chrono::steady_clock::now();
     const Finished finished = run_program(arguments(run));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
@@ -209,11 +218,13 @@ class Sweep {
     if (finished.exit_code == 0 && fs::exists(partial)) {
       fs::rename(partial, in(run, "result.json"));
       console::print("{}: finished in {:.1f} s\n", printable(run.name), time.count());
-      return;
+      return true;
     }
+    if (is_taken(finished.output)) return false;
     write_file(in(run, "failure.txt"), fmt::format("exit code {}\n", finished.exit_code));
     console::print("{}: failed with exit code {}: {}\n", printable(run.name),
                    finished.exit_code, printable(last_line(finished.output)));
+    return true;
   }
 
   static std::string last_line(std::string text) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "qtape/core/printable.h"
 #include "qtape/io/files.h"
 #include "qtape/io/json_document.h"
+#include "qtape/io/sha256.h"
 #include "qtape/programs/command_line.h"
 
 namespace qtape::tool {
@@ -50,15 +52,22 @@ Setting setting_of(const std::string& key, const Json& values) {
     const bool repeated = std::ranges::count(setting.values, value) > 0;
     require<FormatError>(!repeated, "/settings/{}: {} is listed twice", printable(key),
                          value.dump());
+    require<FormatError>(value.is_boolean() == values[0].is_boolean(),
+                         "/settings/{}/{}: expected {}, as before, got {}", printable(key), i,
+                         values[0].is_boolean() ? "a boolean" : "no boolean", value.dump());
     setting.values.push_back(value);
   }
   return setting;
 }
 
-/// A file name may not contain a slash, nor be too long.
+/// A file name may not contain a slash, nor be too long: a hash replaces the end of long names.
 std::string folder_name(std::string name) {
+  const std::string hash = sha256_hex(std::as_bytes(std::span(name))).substr(0, 16);
   std::ranges::replace(name, '/', '_');
-  return name.substr(0, longest_name);
+  if (name.size() <= longest_name) return name;
+  size_t end = longest_name - hash.size();
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0u) == 0x80) --end;
+  return name.substr(0, end) + hash;
 }
 
 SweepRun run_of(const std::vector<Setting>& settings, size_t index) {
