@@ -18,6 +18,11 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks() { # ranks N COMMAND...: without the lines of mpirun itself
   timeout 60 mpirun --oversubscribe -n "$@" 2> >(grep -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' >&2)
 }
+if ! ranks 2 "$train" "${short[@]}" --epochs 1 >/dev/null 2>"$work/probe" &&
+  grep -q 'btl_\|Unable to find reachable' "$work/probe"; then
+  echo "SKIPPED: MPI cannot connect two processes here: $(grep -m 1 'btl_\|Unable' "$work/probe")"
+  exit 77
+fi
 run=("${short[@]}" --shift 1)
 
 "$train" "${run[@]}" --shards 8 --json "$work/one.json" >/dev/null
