@@ -2,7 +2,7 @@
 # Training programs under mpirun, where the build and the machine have it: mpi_test.sh BUILD_FOLDER
 source "$(dirname "$0")/common.sh"
 
-if ! ldd "$train" | grep -q libmpi; then
+if [[ $(ldd "$train") != *libmpi* ]]; then
   check "mpirun needs a build with MPI" exits 1 \
     'train_mlp: started by mpirun as one of 2 processes, but built without MPI; install libopenmpi-dev and build again' \
     env OMPI_COMM_WORLD_SIZE=2 "$train" "${short[@]}"
