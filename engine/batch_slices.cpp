@@ -7,9 +7,6 @@
 namespace qtape {
 namespace {
 
-// Kernels of a single sample may sum in another order than those of several samples.
-constexpr int64_t fewest_samples = 2;
-
 /// Types and channels of a graph with one shard, `one`, and with two, `two`.
 class Slicer {
  public:

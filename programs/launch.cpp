@@ -33,7 +33,7 @@ struct Launch::Connection {
 Launch::Launch(std::string program) : program_(std::move(program)) {
   if (!distributed::launched()) return;
   connection_ = std::make_unique<Connection>();
-  if (!leads()) silence(stdout);
+  if (!leads(exchange())) silence(stdout);
 }
 
 Exchange* Launch::exchange() const {
@@ -51,7 +51,7 @@ void Launch::run(const std::function<void()>& body) {
       mpi.abort(console::report_failure(name.c_str(), error));
     }
     // mpirun ends all processes when the first one exits with an error.
-    if (leads()) console::report_failure(program_.c_str(), error);
+    if (leads(exchange())) console::report_failure(program_.c_str(), error);
     silence(stderr);
     (void)mpi.meet(seconds_to_agree);
     throw;
@@ -82,7 +82,5 @@ void Launch::run(const std::function<void()>& body) { body(); }
 Launch::~Launch() = default;
 
 int Launch::ranks() const { return exchange() == nullptr ? 1 : exchange()->ranks(); }
-
-bool Launch::leads() const { return exchange() == nullptr || exchange()->rank() == 0; }
 
 }  // namespace qtape::examples

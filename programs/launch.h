@@ -16,6 +16,11 @@ inline constexpr std::string_view shards_help =
     "at most this, does not affect results; by default that of the checkpoint, otherwise 1, and "
     "8 with mpirun if they divide the batch";
 
+/// True for the process that writes the files of a run: the first one, or the only one.
+inline bool leads(const Exchange* exchange) {
+  return exchange == nullptr || exchange->rank() == 0;
+}
+
 /// The connection of this process to the others, if mpirun started it.
 class Launch {
  public:
@@ -27,8 +32,6 @@ class Launch {
   /// Null if this process runs alone.
   Exchange* exchange() const;
   int ranks() const;
-  /// True for the process that writes files.
-  bool leads() const;
 
   /// Calls `body` in each process. An exception that all of them throw is rethrown, and printed
   /// only by the first one; one that others do not throw within a second is printed with the

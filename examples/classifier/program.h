@@ -38,8 +38,6 @@ struct ProgramOptions {
   std::string save_data = {};    ///< folder for the data, as MNIST-format files
   Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
 
-  /// True for the process that writes files.
-  bool leads() const { return exchange == nullptr || exchange->rank() == 0; }
   /// Removes all files that only one process of a run writes. Checkpoints remain: all read
   /// them.
   void follow() { save = json = report = save_data = {}; }
@@ -112,7 +110,7 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
   validate(settings);
   OutputFiles files;
   files.expect("--save", options.save);
-  if (options.leads()) files.expect("--checkpoint", options.checkpoint);
+  if (leads(options.exchange)) files.expect("--checkpoint", options.checkpoint);
   files.expect_run("--report", options.report);
   files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
@@ -144,7 +142,7 @@ int run_classifier_program(int argc, char** argv) try {
   return run_program(line.app(), argc, argv, [&] {
     Launch launch{std::string(S::program)};
     options.exchange = launch.exchange();
-    if (!options.leads()) options.follow();
+    if (!leads(options.exchange)) options.follow();
     launch.run([&] { run(line, settings, options); });
     return 0;
   });

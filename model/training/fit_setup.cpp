@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "qtape/core/settings.h"
+#include "qtape/engine/batch_slices.h"
 #include "qtape/engine/machine.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/training/exact.h"
@@ -63,8 +64,6 @@ std::string hash_of(const data::Dataset& dataset) {
 }
 
 constexpr int64_t most_default_shards = 8;
-// Sums over the elements of a single sample have another order than those of several samples.
-constexpr int64_t fewest_samples = 2;
 
 /// Returns the number of shards of the run that the options continue, if there is one.
 std::optional<int64_t> kept_shards(const Model& model, const FitOptions& options) {

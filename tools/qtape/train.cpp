@@ -88,9 +88,6 @@ struct TrainCommand : TrainRun, FewBits {
   int threads = default_threads();
   std::string json = {};
   Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
-
-  /// True for the process that writes files.
-  bool leads() const { return exchange == nullptr || exchange->rank() == 0; }
 };
 
 namespace {
@@ -268,9 +265,10 @@ std::string train_model(Model& model, const TrainCommand& command, const data::S
 /// Outputs of the run, of which the process that leads writes all.
 void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
   const bool kept = !command.output.empty() || !command.checkpoint.empty();
-  if (!command.leads()) command.output = command.json = command.report = {};
+  const bool leads = examples::leads(command.exchange);
+  if (!leads) command.output = command.json = command.report = {};
   files.expect("--output", command.output);
-  if (command.leads()) files.expect("--checkpoint", command.checkpoint);
+  if (leads) files.expect("--checkpoint", command.checkpoint);
   files.expect_run("--report", command.report);
   files.reads({command.model, command.teacher});
   files.reads(command.data.paths());
