@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -45,23 +46,18 @@ struct Unit {
   }
 };
 
+template <int... I>
+size_t sum_of_units(const std::string& text, std::integer_sequence<int, I...>) {
+  const std::vector<std::function<size_t()>> parts = {[&] {
+    return Unit<I>{1.0, {}}.count(text) + Unit<I>{text, {}}.text().size();
+  }...};
+  size_t sum = 0;
+  for (const auto& part : parts) sum += part();
+  return sum;
+}
+
 }  // namespace
 
 size_t build_unit(const std::string& text) {
-  size_t sum = 0;
-  std::vector<std::function<size_t()>> parts = {
-      [&] {
-        return Unit<1>{1.0, {}}.count(text) + Unit<1>{text, {}}.text().size();
-      },
-      [&] {
-        return Unit<2>{1.0, {}}.count(text) + Unit<2>{text, {}}.text().size();
-      },
-      [&] {
-        return Unit<3>{1.0, {}}.count(text) + Unit<3>{text, {}}.text().size();
-      },
-      [&] {
-        return Unit<4>{1.0, {}}.count(text) + Unit<4>{text, {}}.text().size();
-      }};
-  for (const auto& part : parts) sum += part();
-  return sum;
+  return sum_of_units(text, std::integer_sequence<int, 1, 2, 3, 4>{});
 }
