@@ -3,18 +3,55 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <variant>
 
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
+#include "qtape/data/rows.h"
 
 namespace qtape::data {
 namespace {
 
+/// The samples of a place, in memory or in files.
+using Samples = std::variant<Tensor, std::shared_ptr<const Rows>>;
+
+const TensorType& type_of(const Samples& samples) {
+  if (const auto* tensor = std::get_if<Tensor>(&samples)) return tensor->type;
+  return std::get<1>(samples)->type();
+}
+
+/// Returns the `.npy` files of a folder by name.
+std::vector<std::string> npy_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".npy") files.push_back(entry.path().string());
+  }
+  require<ArgumentError>(!files.empty(), "{}: the folder has no .npy files", folder);
+  std::ranges::sort(files);
+  return files;
+}
+
+/// True for a file that is too large to be kept in memory and whose rows can be read alone.
+bool stays_in_file(const std::string& place) {
+  std::error_code none;
+  const uintmax_t size = std::filesystem::file_size(place, none);
+  if (none || size <= static_cast<uintmax_t>(largest_in_memory)) return false;
+  return has_contiguous_rows(place);
+}
+
+Samples read_samples(const std::string& place) {
+  std::error_code none;
+  if (std::filesystem::is_directory(place, none)) return npy_rows(npy_files(place));
+  if (stays_in_file(place)) return npy_rows({place});
+  return read_array(place);
+}
+
 template <class Adds>
-void add(const std::string& place, Tensor values, const Adds& adds) {
+void add(const std::string& place, Samples samples, const Adds& adds) {
   try {
-    adds(std::move(values));
+    std::visit([&](auto& values) { adds(std::move(values)); }, samples);
   } catch (const ArgumentError& error) {
     fail<FormatError>("{}: {}", place, error.what());
   }
@@ -29,24 +66,11 @@ std::vector<int64_t> large(std::span<const int64_t> extents) {
 }
 
 /// Returns [n, c, ...] as [n, ..., c].
-Tensor channels_behind(const Tensor& first) {
-  const auto extents = first.type.shape.extents();
-  std::vector<int64_t> shape(extents.begin(), extents.end());
-  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  const auto size = static_cast<size_t>(size_of(first.type.dtype));
-  const auto channels = static_cast<size_t>(extents[1]);
-  const size_t sample =
-      first.data.size() / static_cast<size_t>(std::max<int64_t>(1, extents[0]));
-  const size_t places = sample / std::max<size_t>(1, channels * size);
-  Tensor last{{first.type.dtype, Shape(shape)}, std::vector<std::byte>(first.data.size())};
-  std::byte* to = last.data.data();
-  for (size_t begin = 0; begin < first.data.size(); begin += sample) {
-    for (size_t place = 0; place < places; ++place) {
-      for (size_t c = 0; c < channels; ++c, to += size) {
-        std::memcpy(to, first.data.data() + begin + (c * places + place) * size, size);
-      }
-    }
-  }
+Samples with_channels_last(Samples first) {
+  if (auto* rows = std::get_if<1>(&first)) return channels_last(std::move(*rows));
+  const auto& values = std::get<Tensor>(first);
+  Tensor last{channels_last(values.type), std::vector<std::byte>(values.data.size())};
+  move_channels_last(values.type, values.data, last.data);
   return last;
 }
 
@@ -58,19 +82,23 @@ bool fits_channels_first(std::span<const int64_t> given, const Shape& wanted) {
   return std::ranges::equal(last, wanted.extents());
 }
 
-Tensor in_order(Tensor values, const std::vector<WantedInput>& wanted, const std::string& name,
-                ChannelOrder channels) {
-  if (values.type.shape.rank() < 3 || channels == ChannelOrder::Last) return values;
-  const auto given = values.type.shape.extents().subspan(1);
+Samples in_order(Samples values, const std::vector<WantedInput>& wanted,
+                 const std::string& name, ChannelOrder channels) {
+  const Shape& shape = type_of(values).shape;
+  if (shape.rank() < 3 || channels == ChannelOrder::Last) return values;
+  const auto given = shape.extents().subspan(1);
   const bool first = std::ranges::any_of(wanted, [&](const WantedInput& each) {
     return (each.name == name || wanted.size() == 1) && fits_channels_first(given, each.sample);
   });
-  return first || channels == ChannelOrder::First ? channels_behind(values) : values;
+  if (first || channels == ChannelOrder::First) return with_channels_last(std::move(values));
+  return values;
 }
 
 /// Returns the arrays of a file of several; none for a single array and for FILE:NAME.
 NamedTensors several_arrays(const std::string& place) {
-  if (array_file_of(place) != place) return {};
+  std::error_code none;
+  const bool folder = std::filesystem::is_directory(place, none);
+  if (folder || array_file_of(place) != place || stays_in_file(place)) return {};
   NamedTensors all = read_arrays(place);
   return all.size() < 2 ? NamedTensors{} : std::move(all);
 }
@@ -97,11 +125,11 @@ NamedTensors named_arrays(const std::string& place, NamedTensors all,
 }
 
 /// Returns the order of the channels of a target. Labels have none.
-ChannelOrder order_of(const Tensor& target, const std::vector<WantedInput>& answers,
+ChannelOrder order_of(const Shape& target, const std::vector<WantedInput>& answers,
                       const std::string& name, ChannelOrder channels) {
   const bool same = std::ranges::any_of(answers, [&](const WantedInput& each) {
     const bool own = each.name == name || answers.size() == 1;
-    return own && each.sample.rank() + 1 == target.type.shape.rank();
+    return own && each.sample.rank() + 1 == target.rank();
   });
   return same ? channels : ChannelOrder::Last;
 }
@@ -110,13 +138,13 @@ void add_targets(Dataset& set, const std::string& targets,
                  const std::vector<WantedInput>& answers, ChannelOrder channels) {
   if (targets.empty()) return;
   const auto add_one = [&](const std::string& place, const std::string& name,
-                           const std::string& column, Tensor values) {
-    const ChannelOrder order = order_of(values, answers, name, channels);
+                           const std::string& column, Samples values) {
+    const ChannelOrder order = order_of(type_of(values).shape, answers, name, channels);
     add(place, in_order(std::move(values), answers, name, order),
-        [&](Tensor ordered) { set.add_target(column, std::move(ordered)); });
+        [&](auto ordered) { set.add_target(column, std::move(ordered)); });
   };
   NamedTensors all = answers.size() > 1 ? several_arrays(targets) : NamedTensors{};
-  if (all.empty()) return add_one(targets, {}, "y", read_array(targets));
+  if (all.empty()) return add_one(targets, {}, "y", read_samples(targets));
   for (NamedTensor& each : named_arrays(targets, std::move(all), answers, "answer", false)) {
     add_one(targets + ":" + each.name, each.name, each.name + ".target",
             std::move(each.tensor));
@@ -136,11 +164,11 @@ Dataset arrays(const std::string& inputs, const std::string& targets,
   NamedTensors several = several_arrays(inputs);
   for (NamedTensor& each : named_arrays(inputs, std::move(several), wanted, "input", true)) {
     add(inputs + ":" + each.name, in_order(std::move(each.tensor), wanted, each.name, channels),
-        [&](Tensor ordered) { set.add(each.name, std::move(ordered)); });
+        [&](auto ordered) { set.add(each.name, std::move(ordered)); });
   }
   if (set.columns().empty()) {
-    add(inputs, in_order(read_array(inputs), wanted, "x", channels),
-        [&](Tensor ordered) { set.add("x", std::move(ordered)); });
+    add(inputs, in_order(read_samples(inputs), wanted, "x", channels),
+        [&](auto ordered) { set.add("x", std::move(ordered)); });
   }
   add_targets(set, targets, answers, channels);
   return set;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "qtape/core/printable.h"
@@ -58,21 +59,40 @@ bool holds_labels(const Column& column) {
   return column.target && !is_float(column.sample.dtype) && column.sample.shape.rank() == 0;
 }
 
-/// One more than the largest label. Throws ArgumentError for a label outside `classes`.
-int64_t classes_of(const Column& column, const Tensor& values) {
-  int64_t largest = -1;
-  dispatch(values.type.dtype, [&]<class T>() {
-    const auto* labels = reinterpret_cast<const T*>(values.data.data());
-    for (int64_t i = 0; i < values.type.elements(); ++i) {
-      const auto label = static_cast<int64_t>(labels[i]);
+/// One more than the largest label of a column, at least `least`. `labels` are those from
+/// sample `first` on. Throws ArgumentError for a label outside the column's classes.
+int64_t classes_of(const Column& column, std::span<const std::byte> labels, int64_t first,
+                   int64_t least) {
+  int64_t largest = least - 1;
+  dispatch(column.sample.dtype, [&]<class T>() {
+    for (size_t i = 0; i * sizeof(T) < labels.size(); ++i) {
+      T value{};
+      std::memcpy(&value, labels.data() + i * sizeof(T), sizeof(T));
+      const auto label = static_cast<int64_t>(value);
       const bool known = label >= 0 && (column.classes == 0 || label < column.classes);
       require<ArgumentError>(
-          known, "column {}: label {} of sample {} is {}", printable(column.name), label, i,
+          known, "column {}: label {} of sample {} is {}", printable(column.name), label,
+          first + static_cast<int64_t>(i),
           label < 0 ? "negative" : fmt::format("outside 0..{}", column.classes - 1));
       largest = std::max(largest, label);
     }
   });
-  return std::max(column.classes, largest + 1);
+  return largest + 1;
+}
+
+/// The same for all labels of a file, which are read in blocks.
+int64_t classes_of(const Column& column, const Rows& rows) {
+  constexpr int64_t block = 1 << 16;
+  const int64_t samples = rows.type().shape[0];
+  int64_t classes = column.classes;
+  std::vector<std::byte> labels;
+  for (int64_t first = 0; first < samples; first += block) {
+    labels.resize(
+        static_cast<size_t>(std::min(block, samples - first) * rows.sample_bytes()));
+    rows.read(first, labels);
+    classes = classes_of(column, labels, first, classes);
+  }
+  return classes;
 }
 
 }  // namespace
@@ -80,44 +100,70 @@ int64_t classes_of(const Column& column, const Tensor& values) {
 Dataset::Dataset(int64_t size, std::vector<Column> columns, Reader reader)
     : size_(size), columns_(std::move(columns)), reader_(std::move(reader)) {
   require<ArgumentError>(size >= 0, "a data set cannot have {} samples", size);
-  tensors_.resize(columns_.size());
+  stored_.resize(columns_.size());
 }
 
-void Dataset::add_column(Column column, Tensor values) {
-  const Shape& shape = values.type.shape;
+void Dataset::add_column(Column column, Stored values) {
+  const TensorType& type = values.type();
+  const Shape& shape = type.shape;
   const std::string name(printable(column.name));
   require<ArgumentError>(shape.rank() >= 1,
                          "column {}: expected samples along the first axis, got a scalar",
                          name);
-  require<ArgumentError>(values.type.dtype != DType::F16 && values.type.dtype != DType::BF16,
+  require<ArgumentError>(type.dtype != DType::F16 && type.dtype != DType::BF16,
                          "column {}: data sets cannot hold {}", name,
-                         to_string_view(values.type.dtype));
+                         to_string_view(type.dtype));
   require<ArgumentError>(columns_.empty() || shape[0] == size_,
                          "column {}: expected {} samples as in {}, got {}", name, size_,
                          columns_.empty() ? "" : printable(columns_[0].name), shape[0]);
   for (const Column& other : columns_) {
     require<ArgumentError>(other.name != column.name, "column {} already exists", name);
   }
-  column.sample = {values.type.dtype, Shape(shape.extents().subspan(1))};
-  if (holds_labels(column)) column.classes = classes_of(column, values);
-  Tensor own = std::move(values);
-  if (begin_ != 0) {  // padding: columns of a slice start at sample begin_
-    const auto skipped = static_cast<size_t>(begin_ * column.sample.bytes());
-    own.data.insert(own.data.begin(), skipped, std::byte{});
+  column.sample = {type.dtype, Shape(shape.extents().subspan(1))};
+  if (holds_labels(column)) {
+    column.classes = values.tensor ? classes_of(column, values.tensor->data, 0, column.classes)
+                                   : classes_of(column, *values.rows);
   }
+  values.begin = begin_;
   size_ = shape[0];
   columns_.push_back(std::move(column));
-  tensors_.push_back(std::make_shared<const Tensor>(std::move(own)));
+  stored_.push_back(std::move(values));
 }
 
 Dataset& Dataset::add(std::string name, Tensor values) {
-  add_column({.name = std::move(name)}, std::move(values));
+  add_column({.name = std::move(name)},
+             {.tensor = std::make_shared<const Tensor>(std::move(values))});
   return *this;
 }
 
 Dataset& Dataset::add_target(std::string name, Tensor values, int64_t classes) {
-  add_column({.name = std::move(name), .target = true, .classes = classes}, std::move(values));
+  add_column({.name = std::move(name), .target = true, .classes = classes},
+             {.tensor = std::make_shared<const Tensor>(std::move(values))});
   return *this;
+}
+
+Dataset& Dataset::add(std::string name, std::shared_ptr<const Rows> rows) {
+  add_column({.name = std::move(name)}, {.rows = std::move(rows)});
+  return *this;
+}
+
+Dataset& Dataset::add_target(std::string name, std::shared_ptr<const Rows> rows,
+                             int64_t classes) {
+  add_column({.name = std::move(name), .target = true, .classes = classes},
+             {.rows = std::move(rows)});
+  return *this;
+}
+
+bool Dataset::computed() const {
+  return reader_ != nullptr || !maps_.empty() || bytes_in_files() > 0;
+}
+
+int64_t Dataset::bytes_in_files() const {
+  int64_t bytes = 0;
+  for (const Stored& each : stored_) {
+    if (each.rows) bytes += each.rows->type().bytes();
+  }
+  return bytes;
 }
 
 size_t Dataset::column(std::string_view name) const {
@@ -200,8 +246,17 @@ void Dataset::check_range(size_t column, int64_t sample, size_t elements) const 
                          printable(columns_[column].name), expected, elements);
 }
 
-const std::byte* Dataset::sample_bytes(size_t column, int64_t sample) const {
-  return tensors_[column]->data.data() + (begin_ + sample) * columns_[column].sample.bytes();
+/// Returns the bytes of a sample in memory or, until the next call in this thread, of one from
+/// a file.
+std::span<const std::byte> Dataset::sample_bytes(size_t column, int64_t sample) const {
+  const Stored& from = stored_[column];
+  const auto size = static_cast<size_t>(columns_[column].sample.bytes());
+  const int64_t at = begin_ + sample - from.begin;
+  if (from.tensor) return std::span(from.tensor->data).subspan(static_cast<size_t>(at) * size, size);
+  thread_local std::vector<std::byte> read;
+  read.resize(size);
+  from.rows->read(at, read);
+  return read;
 }
 
 const std::byte* Dataset::bytes_of(size_t column, DType dtype) const {
@@ -209,13 +264,14 @@ const std::byte* Dataset::bytes_of(size_t column, DType dtype) const {
                          "column {} does not exist; there are {} columns", column,
                          columns_.size());
   const Column& wanted = columns_[column];
-  require<ArgumentError>(tensors_[column] != nullptr && !is_mapped(column),
-                         "column {} is {}, not in memory", printable(wanted.name),
-                         is_mapped(column) ? "mapped" : "computed");
+  const Stored& from = stored_[column];
+  require<ArgumentError>(from.tensor && !is_mapped(column), "column {} is {}, not in memory",
+                         printable(wanted.name),
+                         is_mapped(column) ? "mapped" : (from.rows ? "in a file" : "computed"));
   require<ArgumentError>(wanted.sample.dtype == dtype, "column {} holds {}, not {}",
                          printable(wanted.name), to_string_view(wanted.sample.dtype),
                          to_string_view(dtype));
-  return sample_bytes(column, 0);
+  return from.tensor->data.data() + (begin_ - from.begin) * wanted.sample.bytes();
 }
 
 void Dataset::read(size_t column, int64_t sample, std::span<float> to, const Draw& draw) const {
@@ -229,9 +285,9 @@ void Dataset::read(size_t column, int64_t sample, std::span<float> to, const Dra
 }
 
 void Dataset::read_stored(size_t column, int64_t sample, std::span<float> to) const {
-  if (tensors_[column] == nullptr) return reader_(column, begin_ + sample, to);
+  if (!is_stored(column)) return reader_(column, begin_ + sample, to);
   const Column& from = columns_[column];
-  const std::byte* bytes = sample_bytes(column, sample);
+  const std::byte* bytes = sample_bytes(column, sample).data();
   dispatch(from.sample.dtype, [&]<class T>() {
     const auto* values = reinterpret_cast<const T*>(bytes);
     for (size_t i = 0; i < to.size(); ++i) {
@@ -258,13 +314,13 @@ void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to,
                            printable(columns_[column].name), sample, value);
     to[i] = static_cast<int32_t>(value);
   };
-  if (tensors_[column] == nullptr || is_mapped(column)) {
+  if (!is_stored(column) || is_mapped(column)) {
     std::vector<float> values(to.size());
     read(column, sample, std::span(values), draw);
     for (size_t i = 0; i < to.size(); ++i) store(i, values[i]);
     return;
   }
-  const std::byte* bytes = sample_bytes(column, sample);
+  const std::byte* bytes = sample_bytes(column, sample).data();
   dispatch(columns_[column].sample.dtype, [&]<class T>() {
     const auto* values = reinterpret_cast<const T*>(bytes);
     for (size_t i = 0; i < to.size(); ++i) store(i, values[i]);

@@ -1,4 +1,4 @@
-// Data sets: samples with named columns, stored in memory or computed on demand.
+// Data sets: samples with named columns, in memory, in files or computed on demand.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,7 @@
 
 #include "qtape/core/random.h"
 #include "qtape/core/types.h"
+#include "qtape/data/rows.h"
 
 /// Data sets, their files, sample order and augmentation.
 namespace qtape::data {
@@ -56,6 +57,10 @@ class Dataset {
   /// Adds a target column. Scalar integers are labels of `classes` classes; 0 selects one more
   /// than the largest label.
   Dataset& add_target(std::string name, Tensor values, int64_t classes = 0);
+  /// Adds a column whose samples are read from files when they are used. Throws as above, and
+  /// IoError if labels cannot be read.
+  Dataset& add(std::string name, std::shared_ptr<const Rows> rows);
+  Dataset& add_target(std::string name, std::shared_ptr<const Rows> rows, int64_t classes = 0);
 
   int64_t size() const { return size_; }
   std::span<const Column> columns() const { return columns_; }
@@ -64,8 +69,10 @@ class Dataset {
   /// The first column that is not a target, and the first that is a target.
   std::optional<size_t> input() const;
   std::optional<size_t> target() const;
-  /// True if samples are computed or mapped instead of only read from memory.
-  bool computed() const { return reader_ != nullptr || !maps_.empty(); }
+  /// True if samples are computed, mapped or read from files instead of only from memory.
+  bool computed() const;
+  /// Number of bytes of the columns that stay in files.
+  int64_t bytes_in_files() const;
   /// Number of classes of the first target; 0 if it is not labels.
   int64_t classes() const;
 
@@ -95,7 +102,7 @@ class Dataset {
   void read(size_t column, int64_t sample, std::span<float> to, const Draw& draw = {}) const;
   void read(size_t column, int64_t sample, std::span<int32_t> to, const Draw& draw = {}) const;
   /// All values of a column in memory, sample after sample. Throws ArgumentError for a
-  /// different dtype and for columns that are computed or mapped.
+  /// different dtype and for columns that are computed, mapped or in files.
   template <Element T>
   std::span<const T> values(size_t column) const {
     return {reinterpret_cast<const T*>(bytes_of(column, dtype_of<T>)),
@@ -107,6 +114,14 @@ class Dataset {
   }
 
  private:
+  /// Samples of a column, in memory or in files; neither if they are computed.
+  struct Stored {
+    std::shared_ptr<const Tensor> tensor = {};
+    std::shared_ptr<const Rows> rows = {};
+    int64_t begin = 0;  ///< number of the first one in the original set
+
+    const TensorType& type() const { return tensor ? tensor->type : rows->type(); }
+  };
   struct AppliedMap {
     std::vector<size_t> columns;
     Map map;
@@ -114,16 +129,19 @@ class Dataset {
 
   Dataset mapped(std::vector<size_t> columns, Map f) const;
   bool is_mapped(size_t column) const;
+  bool is_stored(size_t column) const {
+    return stored_[column].tensor != nullptr || stored_[column].rows != nullptr;
+  }
   void read_stored(size_t column, int64_t sample, std::span<float> to) const;
-  void add_column(Column column, Tensor values);
+  void add_column(Column column, Stored values);
   const std::byte* bytes_of(size_t column, DType dtype) const;
-  const std::byte* sample_bytes(size_t column, int64_t sample) const;
+  std::span<const std::byte> sample_bytes(size_t column, int64_t sample) const;
   void check_range(size_t column, int64_t sample, size_t elements) const;
 
   int64_t begin_ = 0;
   int64_t size_ = 0;
   std::vector<Column> columns_;
-  std::vector<std::shared_ptr<const Tensor>> tensors_;  // by column; empty if computed
+  std::vector<Stored> stored_;  // by column
   Reader reader_;
   std::vector<AppliedMap> maps_;
 };

@@ -31,11 +31,19 @@ Dataset idx(const std::string& images_path, const std::string& labels_path,
 /// and test images differ in size.
 Split mnist(const std::string& directory);
 
+/// Size of a `.npy` file in bytes up to which `arrays` reads it into memory: 1 GiB.
+inline constexpr int64_t largest_in_memory = int64_t{1} << 30;
+
 /// Reads samples from files of arrays: column x from `inputs` and, unless empty, column y from
 /// `targets`; scalar integers are labels. Each is a `.npy`, `.npz` or `.safetensors` file,
-/// followed by `:NAME` if it contains several arrays (see `read_array`). The first axis of each
-/// array counts samples. Throws as `read_array` does, and FormatError, which starts with the
-/// file, for scalars, for different counts and for f16 and bf16.
+/// followed by `:NAME` if it contains several arrays (see `read_array`), or a folder of `.npy`
+/// files, whose samples follow each other by the names of the files. The first axis of each
+/// array counts samples.
+///
+/// The samples of folders, and of `.npy` files of more than `largest_in_memory` bytes whose
+/// first axis varies slowest, stay in their files and are read when they are used. Throws as
+/// `read_array` and `npy_rows` do, and FormatError, which starts with the file, for scalars,
+/// for different counts and for f16 and bf16.
 Dataset arrays(const std::string& inputs, const std::string& targets = {});
 
 /// An input or an answer of a network, to which arrays are matched.

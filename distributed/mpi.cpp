@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -17,19 +16,7 @@ namespace {
 // Messages of MPI count bytes by int.
 constexpr int64_t most_bytes = int64_t{1} << 30;
 
-/// Value of an environment variable, or 0.
-long variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? 0 : std::strtol(text, nullptr, 10);
-}
-
 }  // namespace
-
-bool launched() {
-  // Set by mpirun of OpenMPI, by mpirun of MPICH and Intel, and by srun.
-  return variable("OMPI_COMM_WORLD_SIZE") > 0 || variable("PMI_SIZE") > 0 ||
-         std::getenv("PMIX_RANK") != nullptr;
-}
 
 struct Mpi::Requests {
   std::vector<MPI_Request> all;

@@ -64,7 +64,7 @@ bool FileLock::lock(const std::string& path) {
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     const std::string other = other_run(file_);
     ::close(std::exchange(file_, -1));
-    fail<IoError>("{}: {} writes checkpoints there", path, other);
+    fail<FileInUse>("{}: {} writes checkpoints there", path, other);
   }
   if (!is_open_at(file_, name_)) {
     ::close(std::exchange(file_, -1));

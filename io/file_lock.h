@@ -3,7 +3,15 @@
 
 #include <string>
 
+#include "qtape/core/error.h"
+
 namespace qtape {
+
+/// The error for a file that another run has locked.
+class FileInUse : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 /// Holds a lock on `<path>.lock` during its lifetime and then removes that file. The operating
 /// system releases the lock when the process ends, even if it is killed, so a stale lock file
@@ -11,7 +19,7 @@ namespace qtape {
 /// without locks.
 class FileLock {
  public:
-  /// Throws IoError that names the other run if it holds the lock.
+  /// Throws FileInUse, which names the other run, if that holds the lock, and IoError.
   explicit FileLock(const std::string& path);
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "qtape/core/error.h"
+#include "qtape/core/launcher.h"
 #include "qtape/programs/console/program.h"
 #if QTAPE_HAS_MPI
 #include "qtape/distributed/mpi.h"
@@ -31,7 +31,7 @@ struct Launch::Connection {
 };
 
 Launch::Launch(std::string program) : program_(std::move(program)) {
-  if (!distributed::launched()) return;
+  if (!started_by_launcher()) return;
   connection_ = std::make_unique<Connection>();
   if (!leads(exchange())) silence(stdout);
 }
@@ -63,14 +63,11 @@ void Launch::run(const std::function<void()>& body) {
 struct Launch::Connection {};
 
 Launch::Launch(std::string program) : program_(std::move(program)) {
-  // Set by mpirun of OpenMPI and of MPICH.
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* size = std::getenv(variable);
-    require<Error>(size == nullptr || std::string(size) == "1",
-                   "started by mpirun as one of {} processes, but built without MPI; install "
-                   "libopenmpi-dev and build again",
-                   size == nullptr ? "" : size);
-  }
+  const long size = launched_processes().value_or(1);
+  require<Error>(size == 1,
+                 "started by mpirun as one of {} processes, but built without MPI; install "
+                 "libopenmpi-dev and build again",
+                 size);
 }
 
 Exchange* Launch::exchange() const { return nullptr; }

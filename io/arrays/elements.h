@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "qtape/core/types.h"
 
@@ -26,7 +26,7 @@ inline uint64_t number_at(std::string_view bytes, size_t at, size_t count) {
 }
 
 /// Replaces all bytes other than 0 by 1.
-inline void make_booleans(std::vector<std::byte>& data) {
+inline void make_booleans(std::span<std::byte> data) {
   for (std::byte& each : data) each = std::byte{each != std::byte{0}};
 }
 

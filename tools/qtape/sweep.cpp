@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "qtape/core/launcher.h"
 #include "qtape/core/printable.h"
 #include "qtape/io/file_lock.h"
 #include "qtape/io/files.h"
@@ -20,8 +20,6 @@
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/sweep_grid.h"
-
-extern char** environ;
 
 namespace qtape::tool {
 
@@ -55,25 +53,6 @@ struct SweepReport {
                       field("failures", &R::failures, "their names")};
   }
 };
-
-/// Removes the variables by which mpirun tells a process that it is a rank: the runs are
-/// processes of their own. Returns true unless this is another rank than the first.
-bool leave_mpi() {
-  bool leads = true;
-  std::vector<std::string> names;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view text = *each;
-    const std::string name(text.substr(0, text.find('=')));
-    const bool rank = name == "OMPI_COMM_WORLD_RANK" || name == "PMI_RANK" ||
-                      name == "PMIX_RANK" || name == "SLURM_PROCID";
-    if (rank && text.substr(name.size()) != "=0") leads = false;
-    if (name.starts_with("OMPI_") || name.starts_with("PMIX_") || name.starts_with("PMI_")) {
-      names.push_back(name);
-    }
-  }
-  for (const std::string& name : names) ::unsetenv(name.c_str());
-  return leads;
-}
 
 /// All runs of a grid, each in its folder, shared with other processes that run the same sweep.
 class Sweep {
@@ -180,16 +159,10 @@ class Sweep {
       lock.emplace(in(run, "result.json"));
       // Held by a run whose sweep was killed.
       const FileLock checkpoint(in(run, "checkpoint.json"));
-    } catch (const IoError& error) {
-      if (!is_taken(error.what())) throw;
+    } catch (const FileInUse&) {
       return false;
     }
     return ended(run) || run_one(run);
-  }
-
-  /// True if the message is that another process has the run.
-  static bool is_taken(std::string_view message) {
-    return message.find(" writes checkpoints there") != std::string_view::npos;
   }
 
   std::vector<std::string> arguments(const SweepRun& run) const {
@@ -239,7 +212,9 @@ class Sweep {
 };
 
 int sweep(const SweepOptions& options) {
-  const bool leads = leave_mpi();
+  // The runs are processes of their own.
+  const bool leads = launched_rank() == 0;
+  leave_launcher();
   examples::OutputFiles files;
   files.reads({options.grid});
   if (leads) files.expect_text("--json", options.json);

@@ -1,0 +1,121 @@
+#include "qtape/data/rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "qtape/core/error.h"
+#include "qtape/io/arrays/npy_rows.h"
+
+namespace qtape::data {
+namespace {
+
+Shape sample_of(const TensorType& type) { return Shape(type.shape.extents().subspan(1)); }
+
+class NpyFiles final : public Rows {
+ public:
+  explicit NpyFiles(const std::vector<std::string>& names) {
+    require<ArgumentError>(!names.empty(), "expected one or more .npy files, got none");
+    int64_t samples = 0;
+    for (const std::string& name : names) {
+      const TensorType& type = files_.emplace_back(name).type();
+      if (files_.size() == 1) type_ = type;
+      require<FormatError>(type.dtype == type_.dtype && sample_of(type) == sample_of(type_),
+                           "{}: expected samples {} as in {}, got {}", name,
+                           to_string(TensorType{type_.dtype, sample_of(type_)}), names[0],
+                           to_string(TensorType{type.dtype, sample_of(type)}));
+      samples += type.shape[0];
+      ends_.push_back(samples);
+    }
+    std::vector<int64_t> extents(type_.shape.extents().begin(), type_.shape.extents().end());
+    extents[0] = samples;
+    type_.shape = Shape(extents);
+  }
+
+  const TensorType& type() const override { return type_; }
+
+  void read(int64_t first, std::span<std::byte> to) const override {
+    const int64_t bytes = sample_bytes();
+    auto file = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
+    while (!to.empty()) {
+      const int64_t begin = file == 0 ? 0 : ends_[file - 1];
+      const auto rest = static_cast<size_t>((ends_[file] - first) * bytes);
+      const auto part = to.first(std::min(to.size(), rest));
+      files_[file].read(first - begin, part);
+      to = to.subspan(part.size());
+      first = ends_[file++];
+    }
+  }
+
+ private:
+  std::vector<NpyRows> files_;
+  std::vector<int64_t> ends_;  // by file: number of samples up to its end
+  TensorType type_;
+};
+
+class ChannelsLast final : public Rows {
+ public:
+  explicit ChannelsLast(std::shared_ptr<const Rows> rows)
+      : rows_(std::move(rows)), type_(channels_last(rows_->type())) {}
+
+  const TensorType& type() const override { return type_; }
+
+  void read(int64_t first, std::span<std::byte> to) const override {
+    thread_local std::vector<std::byte> stored;
+    stored.resize(to.size());
+    rows_->read(first, stored);
+    move_channels_last(rows_->type(), stored, to);
+  }
+
+ private:
+  std::shared_ptr<const Rows> rows_;
+  TensorType type_;
+};
+
+}  // namespace
+
+int64_t Rows::sample_bytes() const {
+  return sample_of(type()).elements() * size_of(type().dtype);
+}
+
+std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files) {
+  return std::make_shared<NpyFiles>(files);
+}
+
+bool has_contiguous_rows(const std::string& file) {
+  try {
+    const NpyRows rows(file);
+    return true;
+  } catch (const FormatError&) {
+    return false;
+  }
+}
+
+std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows) {
+  return std::make_shared<ChannelsLast>(std::move(rows));
+}
+
+TensorType channels_last(const TensorType& type) {
+  const auto extents = type.shape.extents();
+  std::vector<int64_t> last(extents.begin(), extents.end());
+  std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+  return {type.dtype, Shape(last)};
+}
+
+void move_channels_last(const TensorType& type, std::span<const std::byte> from,
+                        std::span<std::byte> to) {
+  const auto size = static_cast<size_t>(size_of(type.dtype));
+  const auto channels = static_cast<size_t>(type.shape[1]);
+  const auto sample = static_cast<size_t>(sample_of(type).elements()) * size;
+  const size_t places = sample / std::max<size_t>(1, channels * size);
+  for (size_t begin = 0; begin < from.size(); begin += sample) {
+    std::byte* at = to.data() + begin;
+    for (size_t place = 0; place < places; ++place) {
+      for (size_t c = 0; c < channels; ++c, at += size) {
+        std::memcpy(at, from.data() + begin + (c * places + place) * size, size);
+      }
+    }
+  }
+}
+
+}  // namespace qtape::data
