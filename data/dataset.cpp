@@ -87,8 +87,7 @@ int64_t classes_of(const Column& column, const Rows& rows) {
   int64_t classes = column.classes;
   std::vector<std::byte> labels;
   for (int64_t first = 0; first < samples; first += block) {
-    labels.resize(
-        static_cast<size_t>(std::min(block, samples - first) * rows.sample_bytes()));
+    labels.resize(static_cast<size_t>(std::min(block, samples - first) * rows.sample_bytes()));
     rows.read(first, labels);
     classes = classes_of(column, labels, first, classes);
   }
@@ -252,7 +251,8 @@ std::span<const std::byte> Dataset::sample_bytes(size_t column, int64_t sample) 
   const Stored& from = stored_[column];
   const auto size = static_cast<size_t>(columns_[column].sample.bytes());
   const int64_t at = begin_ + sample - from.begin;
-  if (from.tensor) return std::span(from.tensor->data).subspan(static_cast<size_t>(at) * size, size);
+  if (from.tensor)
+    return std::span(from.tensor->data).subspan(static_cast<size_t>(at) * size, size);
   thread_local std::vector<std::byte> read;
   read.resize(size);
   from.rows->read(at, read);

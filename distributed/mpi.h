@@ -8,9 +8,6 @@
 /// Training on several processes and machines.
 namespace qtape::distributed {
 
-/// True if this process was started as one of several by mpirun or by Slurm.
-bool launched();
-
 /// Exchange between the processes that mpirun started. Only one may exist in a process, and
 /// only once; it must be destroyed by the thread that created it.
 class Mpi : public Exchange {

@@ -29,6 +29,12 @@ size_t read_at(const Descriptor& file, const std::string& path, size_t from,
   return done;
 }
 
+size_t bytes_of(const Descriptor& file, const std::string& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail_io(path, "read", errno);
+  return static_cast<size_t>(status.st_size);
+}
+
 NpyHeader header_of(const Descriptor& file, const std::string& path) {
   // Longer headers belong to records, which are not supported.
   std::string start(size_t{1} << 16, '\0');
@@ -47,9 +53,8 @@ NpyRows::NpyRows(const std::string& path)
                        "{}: rows are not contiguous, because 'fortran_order' is True; save the "
                        "result of numpy.ascontiguousarray",
                        path);
-  struct stat status {};
-  if (::fstat(file_.get(), &status) != 0) fail_io(path, "read", errno);
-  const auto got = static_cast<int64_t>(status.st_size) - static_cast<int64_t>(header_.begin);
+  const int64_t got =
+      static_cast<int64_t>(bytes_of(file_, path)) - static_cast<int64_t>(header_.begin);
   require<FormatError>(got == type.bytes(), "{}: expected {} bytes of {}, got {}", path,
                        type.bytes(), to_string(type), got);
 }
@@ -58,9 +63,9 @@ void NpyRows::read(int64_t first, std::span<std::byte> to) const {
   const int64_t row_bytes = type().bytes() / std::max<int64_t>(1, type().shape[0]);
   const size_t from = header_.begin + static_cast<size_t>(first * row_bytes);
   const size_t got = read_at(file_, path_, from, to);
-  require<IoError>(got == to.size(), "{}: ends at byte {}; it had {} bytes when it was opened",
-                   path_, from + got,
-                   header_.begin + static_cast<size_t>(type().bytes()));
+  require<IoError>(got == to.size(), "{}: expected {} bytes as when it was opened, got {}",
+                   path_, header_.begin + static_cast<size_t>(type().bytes()),
+                   bytes_of(file_, path_));
   if (header_.booleans) make_booleans(to);
   if (header_.swapped) swap_bytes(to, size_of(type().dtype));
 }

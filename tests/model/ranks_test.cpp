@@ -34,9 +34,9 @@ std::string train_alone(const FitOptions& options) {
 }
 
 /// Trains on ranks and returns the hash of each.
-std::vector<std::string> train_on(int ranks, const FitOptions& options) {
+std::vector<std::string> train_on(int ranks, const FitOptions& options, bool delayed = false) {
   std::vector<std::string> hashes(static_cast<size_t>(ranks));
-  ThreadRanks(ranks).run([&](Exchange& exchange) {
+  ThreadRanks(ranks, delayed).run([&](Exchange& exchange) {
     FitOptions own = options;
     own.exchange = &exchange;
     hashes[static_cast<size_t>(exchange.rank())] = train_alone(own);
@@ -65,7 +65,11 @@ TEST_CASE("fit: ranks give the bits of one process") {
   const std::string expected = train_alone(sharded(2));
   for (const int ranks : {1, 2, 3, 4}) {
     CAPTURE(ranks);
-    for (const std::string& each : train_on(ranks, sharded(2))) CHECK(each == expected);
+    for (const bool delayed : {false, true}) {
+      for (const std::string& each : train_on(ranks, sharded(2), delayed)) {
+        CHECK(each == expected);
+      }
+    }
   }
   FitOptions options = sharded(2);
   options.prefetch = true;

@@ -11,6 +11,7 @@
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/passes/float_parts.h"
+#include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
 namespace {
@@ -77,7 +78,13 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
     const auto read = [&](const std::string& inputs, const std::string& labels) {
-      return data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
+      data::Dataset set =
+          data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
+      if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
+        console::print("{}: {:.1f} MB stay in files and are read when they are used\n",
+                       printable(inputs), static_cast<double>(bytes) / 1e6);
+      }
+      return set;
     };
     const data::Dataset set = read(options.input, options.labels);
     if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};

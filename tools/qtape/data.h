@@ -38,7 +38,8 @@ struct DataOptions {
             {0, 1000000}),
         setting("input", &D::input,
                 "inputs, samples along the first axis: a .npy, .npz or .safetensors file; of "
-                "several arrays in it those with the names of the inputs, or FILE:NAME"),
+                "several arrays in it those with the names of the inputs, or FILE:NAME; or a "
+                "folder of .npy files"),
         setting("channels", &D::channels,
                 "place of the channels in the arrays of --input: Detect: last, or first if the "
                 "extents fit only so; First: before the other axes, as in PyTorch; Last"),

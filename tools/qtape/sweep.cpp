@@ -157,12 +157,20 @@ class Sweep {
     std::optional<FileLock> lock;
     try {
       lock.emplace(in(run, "result.json"));
-      // Held by a run whose sweep was killed.
-      const FileLock checkpoint(in(run, "checkpoint.json"));
     } catch (const FileInUse&) {
       return false;
     }
-    return ended(run) || run_one(run);
+    return !is_orphaned(run) && (ended(run) || run_one(run));
+  }
+
+  /// True if a process that a killed sweep left behind still computes the run.
+  bool is_orphaned(const SweepRun& run) const {
+    try {
+      const FileLock checkpoint(in(run, "checkpoint.json"));
+      return false;
+    } catch (const FileInUse&) {
+      return true;
+    }
   }
 
   std::vector<std::string> arguments(const SweepRun& run) const {
@@ -181,7 +189,7 @@ class Sweep {
     return all;
   }
 
-  /// Returns false if a process that a killed sweep left behind still computes the run.
+  /// Returns false if an orphaned process still computes the run.
   bool run_one(const SweepRun& run) const {
     const auto start = std::chrono::steady_clock::now();
     const Finished finished = run_program(arguments(run));
@@ -193,7 +201,7 @@ class Sweep {
       console::print("{}: finished in {:.1f} s\n", printable(run.name), time.count());
       return true;
     }
-    if (is_taken(finished.output)) return false;
+    if (is_orphaned(run)) return false;
     write_file(in(run, "failure.txt"), fmt::format("exit code {}\n", finished.exit_code));
     console::print("{}: failed with exit code {}: {}\n", printable(run.name),
                    finished.exit_code, printable(last_line(finished.output)));
