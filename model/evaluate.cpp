@@ -127,24 +127,60 @@ Evaluation Judge::result() {
 }  // namespace
 
 Evaluator::Evaluator(const Graph& graph, const Parameters& parameters, int threads,
-                     Arithmetic arithmetic)
+                     Arithmetic arithmetic, Exchange* exchange)
     : tape_(graph.with_batch(batch), parameters,
             {.outputs = answers_of(graph),
              .threads = threads,
              .constant_parameters = true,
              .arithmetic = std::move(arithmetic)}),
-      answers_(answers_of(graph)) {
+      answers_(answers_of(graph)),
+      exchange_(exchange) {
   for (NodeId id : answers_) {
     const TensorType& type = tape_.graph()[id].type;
     check(type.shape[0] == batch,
           "{}: expected one row of outputs per sample, got {} for {} samples",
           tape_.graph().describe(id), to_string(type), batch);
   }
+  if (exchange_ == nullptr) return;
+  bytes_.resize(static_cast<size_t>(exchange_->ranks()));
+  for (const NodeId id : answers_) {
+    gathered_.emplace_back(static_cast<size_t>(width(id) * batch * exchange_->ranks()));
+  }
 }
 
-std::span<const float> Evaluator::rows(NodeId answer, int64_t count) const {
-  const int64_t width = tape_.graph()[answer].type.elements() / batch;
-  return tape_.value<float>(answer).first(static_cast<size_t>(width * count));
+int64_t Evaluator::width(NodeId answer) const {
+  return tape_.graph()[answer].type.elements() / batch;
+}
+
+/// Returns the answers to samples `first` to `first + count`, of which each rank runs a batch.
+std::vector<std::span<const float>> Evaluator::answers_to(int64_t first, int64_t count,
+                                                          Feed& feed, Mode mode) {
+  const int64_t own = exchange_ == nullptr ? 0 : exchange_->rank();
+  const auto rows = [&](int64_t rank) {
+    return std::clamp(count - rank * batch, int64_t{0}, batch);
+  };
+  if (rows(own) > 0) {
+    feed.fill_from(first + own * batch);
+    tape_.forward(mode);
+  }
+  std::vector<std::span<const float>> answers;
+  for (size_t i = 0; i < answers_.size(); ++i) {
+    const int64_t values = width(answers_[i]);
+    const auto computed =
+        tape_.value<float>(answers_[i]).first(static_cast<size_t>(values * rows(own)));
+    if (exchange_ == nullptr) {
+      answers.push_back(computed);
+      continue;
+    }
+    for (size_t rank = 0; rank < bytes_.size(); ++rank) {
+      bytes_[rank] = rows(static_cast<int64_t>(rank)) * values * int64_t{sizeof(float)};
+    }
+    auto& all = gathered_[i];
+    exchange_->gather(std::as_bytes(computed), bytes_,
+                      reinterpret_cast<std::byte*>(all.data()));
+    answers.push_back(std::span(all).first(static_cast<size_t>(count * values)));
+  }
+  return answers;
 }
 
 Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
@@ -154,22 +190,20 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
   std::vector<Judged> judged;
   for (const NodeId id : answers_) {
     const bool as_wanted = wanted && id == answers_[0];
-    judged.push_back({graph.name(id), graph[id].type.elements() / batch,
+    judged.push_back({graph.name(id), width(id),
                       as_wanted ? choose_metric(graph, id, dataset, *wanted)
                                 : choose_metric(graph, id, dataset)});
   }
   Judge judge(dataset, judged);
   tape_.parameters_changed();
-  feed.for_each_batch([&](int64_t first, int64_t count) {
-    tape_.forward(mode);
-    std::vector<std::span<const float>> scores;
+  const int64_t step = batch * (exchange_ == nullptr ? 1 : exchange_->ranks());
+  for (int64_t first = 0; first < dataset.size(); first += step) {
+    const int64_t count = std::min(step, dataset.size() - first);
+    const std::vector<std::span<const float>> answers = answers_to(first, count, feed, mode);
     std::vector<std::span<const std::byte>> bytes;
-    for (const NodeId id : answers_) {
-      scores.push_back(rows(id, count));
-      bytes.push_back(std::as_bytes(scores.back()));
-    }
-    judge.add(first, count, scores, bytes);
-  });
+    for (const std::span<const float> each : answers) bytes.push_back(std::as_bytes(each));
+    judge.add(first, count, answers, bytes);
+  }
   return judge.result();
 }
 

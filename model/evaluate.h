@@ -35,6 +35,8 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
+class Feed;
+
 /// Runs the answers of a graph, f32 [batch, ...], on data sets. Allocates only in the
 /// constructor.
 class Evaluator {
@@ -42,9 +44,11 @@ class Evaluator {
   /// Samples per step, independent of the batch size in training.
   static constexpr int64_t batch = 250;
 
-  /// Throws GraphError for a graph without answers and for answers of another type.
+  /// Throws GraphError for a graph without answers and for answers of another type. The ranks
+  /// of `exchange` share the batches; `run` must then be called by all of them, and returns on
+  /// each what it returns without `exchange`.
   Evaluator(const Graph& graph, const Parameters& parameters, int threads,
-            Arithmetic arithmetic = {});
+            Arithmetic arithmetic = {}, Exchange* exchange = nullptr);
   /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
   /// ArgumentError if the data do not fit the inputs or the metric.
   Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval,
@@ -53,10 +57,15 @@ class Evaluator {
   Tape& tape() { return tape_; }
 
  private:
-  std::span<const float> rows(NodeId answer, int64_t count) const;
+  int64_t width(NodeId answer) const;
+  std::vector<std::span<const float>> answers_to(int64_t first, int64_t count, Feed& feed,
+                                                 Mode mode);
 
   Tape tape_;
   std::vector<NodeId> answers_;
+  Exchange* exchange_;
+  std::vector<std::vector<float>> gathered_;  // by answer, if there is an exchange
+  std::vector<int64_t> bytes_;                // by rank, of an answer
 };
 
 /// Evaluates an integer program. Outputs may be integers, which are dequantized for the score.

@@ -127,7 +127,8 @@ class Run {
         wanted ? choose_metric(model_.graph(), model_.answer(), validation, *wanted)
                : choose_metric(model_.graph(), model_.answer(), validation);
     if (!choice) return {};
-    evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads);
+    evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads, Arithmetic{},
+                       options_.exchange);
     Metric metric = metric_of(choice->kind);
     metric.name = "test " + metric.name;
     metric.measure = [this] {

@@ -6,7 +6,8 @@ namespace qtape::examples {
 
 RunResult train(Model& model, const TrainingSettings& recipe, const data::Split& data,
                 FitOptions options) {
-  Evaluator evaluator(model.graph(), model.parameters(), options.threads, exact(recipe.exact));
+  Evaluator evaluator(model.graph(), model.parameters(), options.threads, exact(recipe.exact),
+                      options.exchange);
   options.metric = Metric{.name = "test accuracy", .unit = " %", .measure = [&] {
                             return evaluator.run(data.test).accuracy.value_or(0);
                           }};

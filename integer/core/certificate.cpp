@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <limits>
 
@@ -40,12 +41,21 @@ Factors whole_of(const IntegerValue& x) {
   return {std::min<int64_t>(x.low, 0), std::max<int64_t>(x.high, 0), is_signed(x)};
 }
 
-/// Returns the 8-bit parts of codes within `x`; a single part for 8-bit codes.
-std::vector<Factors> parts_of(const IntegerValue& x) {
-  const Factors whole = whole_of(x);
-  if (size_of(x.type.dtype) == 1) return {whole};
-  return {{whole.low >> 8, whole.high >> 8, is_signed(x)}, {0, 255, false}};
-}
+/// The 8-bit parts of codes within a value; a single part for 8-bit codes.
+class Parts {
+ public:
+  explicit Parts(const IntegerValue& x) : all_{whole_of(x)} {
+    if (size_of(x.type.dtype) == 1) return;
+    all_ = {{{all_[0].low >> 8, all_[0].high >> 8, is_signed(x)}, {0, 255, false}}};
+    count_ = 2;
+  }
+  const Factors* begin() const { return all_.data(); }
+  const Factors* end() const { return begin() + count_; }
+
+ private:
+  std::array<Factors, 2> all_;
+  size_t count_ = 1;
+};
 
 /// Returns the largest magnitude of the sum of two products, over any two weights. Signed codes
 /// are multiplied as unsigned ones with 128 added, so their lower end is 0.
@@ -72,7 +82,7 @@ std::string margin(std::string_view what, int64_t bound, int64_t limit) {
 
 int64_t int8_accumulator_bound(const Certificate& c, const IntegerValue& x) {
   int64_t bound = c.part_bound;
-  for (const Factors& part : parts_of(x)) {
+  for (const Factors& part : Parts(x)) {
     if (!part.stored_signed) continue;
     const int64_t most = std::max(part.high, -part.low);
     if (most == 0) return std::numeric_limits<int64_t>::max();
@@ -110,7 +120,7 @@ Certificate certify_sums(int64_t magnitude, int64_t largest, int64_t most) {
 Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
                     std::span<const int32_t> bias, const IntegerValue& x) {
   Certificate c;
-  const std::vector<Factors> parts = parts_of(x);
+  const Parts parts(x);
   for (int64_t i = 0; i < n; ++i) {
     const auto row = weights.subspan(static_cast<size_t>(i * k), static_cast<size_t>(k));
     const int64_t b = bias.empty() ? 0 : bias[static_cast<size_t>(i)];

@@ -9,6 +9,7 @@
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/thread_ranks.h"
 
 using namespace qtape;
 using test::error_text;
@@ -114,4 +115,28 @@ TEST_CASE("feed: extents in another order are refused") {
   named.add("image", Tensor::of<float>({1, 4}, std::vector<float>(4)));
   CHECK(error_text<ArgumentError>([&] { (void)evaluate(model, named); }) ==
         "input 'image' f32[8, 8, 3]: column image has f32[4] per sample");
+}
+
+TEST_CASE("evaluate: ranks share the batches and get the result of one process") {
+  Network net;
+  const Value x = net.input("image", {784});
+  const Value hidden = linear(x, 16);
+  const Model model(
+      {linear(hidden, 10, {.label = "class"}), linear(hidden, 784, {.label = "again"})}, 3);
+  const data::Dataset all = data::generate_digits(2, 64, 1100).test;
+  for (const int64_t size : {1, 250, 251, 1100}) {
+    const data::Dataset set = all.first(size);
+    const Evaluation alone = evaluate(model, set, 1);
+    CHECK(alone.outputs.size() == 2);
+    for (const int ranks : {1, 2, 3, 4}) {
+      CAPTURE(size);
+      CAPTURE(ranks);
+      std::vector<Evaluation> shared(static_cast<size_t>(ranks));
+      test::ThreadRanks(ranks, true).run([&](Exchange& exchange) {
+        Evaluator evaluator(model.graph(), model.parameters(), 1, {}, &exchange);
+        shared[static_cast<size_t>(exchange.rank())] = evaluator.run(set);
+      });
+      for (const Evaluation& each : shared) CHECK(each == alone);
+    }
+  }
 }

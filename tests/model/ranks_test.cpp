@@ -2,8 +2,10 @@
 #include "qtape/model/training/ranks.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <atomic>
+#include <limits>
 
 #include "qtape/model/fit.h"
 #include "qtape/tests/support/errors.h"
@@ -108,6 +110,30 @@ TEST_CASE(
   options.shards = 4;
   CHECK(error_text<ArgumentError>([&] { (void)train_alone(options); }) ==
         "the checkpoint is of a run with 8 shards, which cannot be continued with 4");
+}
+
+TEST_CASE("fit: samples that are not finite count and end alike on all ranks") {
+  const data::Dataset& digits = small_digits().train;
+  const data::Dataset broken = digits.map("x", [](std::span<float> x, const Random& random) {
+    const auto draw = random.below(32, 0);
+    if (draw == 0) x[100] = std::numeric_limits<float>::quiet_NaN();
+    if (draw == 1) x[200] = std::numeric_limits<float>::infinity();
+  });
+  const auto train = [&](Exchange* exchange) {
+    FitOptions options = sharded(2);
+    options.augmentation = {};
+    options.exchange = exchange;
+    Model model = small_model();
+    const FitResult result = fit(model, broken, options);
+    CHECK(result.non_finite_elements > 0);
+    return fmt::format("{} {} {}", model.parameters().sha256(), result.non_finite_elements,
+                       result.skipped_batches);
+  };
+  const std::string expected = train(nullptr);
+  for (const int ranks : {1, 2, 3, 4}) {
+    CAPTURE(ranks);
+    ThreadRanks(ranks).run([&](Exchange& exchange) { CHECK(train(&exchange) == expected); });
+  }
 }
 
 TEST_CASE("fit: a rank that is to stop ends the run on all of them") {

@@ -39,6 +39,20 @@ check "it continues" "$tool" sweep "$work/long.json" --output "$work/killed"
 "$train" "${short[@]:0:6}" --threads 1 --epochs 40 --seed 1 --json "$work/single.json" >/dev/null
 check "a run that continues equals a single run" same "$(hash_of killed/seed=1)" "$(field "$work/single.json" parameters_sha256)"
 
+# One of two sweeps is killed: the other one takes over its run.
+grid shared.json '{"seed": [1, 2, 3, 4]}' --epochs 40 --checkpoint-every 1
+"$tool" sweep "$work/shared.json" --output "$work/shared" >"$work/out" &
+job=$!
+while [ ! -s "$work/shared/seed=1/checkpoint.json" ] && kill -0 $job; do sleep 0.01; done
+"$tool" sweep "$work/shared.json" --output "$work/shared" >"$work/out2" &
+other=$!
+while [ ! -s "$work/shared/seed=2/checkpoint.json" ] && kill -0 $other; do sleep 0.01; done
+kill -9 $job
+wait $job 2>/dev/null
+check "a sweep outlives another one" eval 'wait $other'
+check "it takes over the run" same "$(cat "$work/out" "$work/out2" | grep -c ': finished in')" 4
+check "with the same result" same "$(hash_of shared/seed=1)" "$(hash_of killed/seed=1)"
+
 # A run that fails costs no other.
 grid failing.json '{"batch": [64, 100000], "seed": [1]}'
 "$tool" sweep "$work/failing.json" --output "$work/failing" >"$work/out" 2>&1

@@ -81,8 +81,8 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
       data::Dataset set =
           data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
-        console::print("{}: {:.1f} MB stay in files and are read when they are used\n",
-                       printable(inputs), static_cast<double>(bytes) / 1e6);
+        console::print("{}: {} bytes of samples stay in files and are read when used\n",
+                       printable(inputs), bytes);
       }
       return set;
     };

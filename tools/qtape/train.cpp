@@ -195,7 +195,8 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
 std::optional<MetricScore> score_of(const char* when, const Model& model,
                                     const TrainCommand& command, const data::Dataset& test) {
   if (test.size() == 0 || !choose_metric(model.graph(), model.answer(), test)) return {};
-  const std::optional<MetricScore> score = evaluate(model, test, command.threads).score;
+  Evaluator evaluator(model.graph(), model.parameters(), command.threads, {}, command.exchange);
+  const std::optional<MetricScore> score = evaluator.run(test).score;
   console::print("{}: {}\n", when, to_string(*score));
   return score;
 }
