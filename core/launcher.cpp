@@ -13,20 +13,20 @@ namespace {
 
 struct Launcher {
   const char* prefix;  // of all its variables
-  const char* size;    // variable with the number of processes; null if there is none
-  const char* rank;
+  const char* size;    // number of processes
+  const char* rank;    // set in every process that it starts
 };
 
 constexpr std::array<Launcher, 3> launchers = {{
     {"OMPI_", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},  // OpenMPI
     {"PMI_", "PMI_SIZE", "PMI_RANK"},                           // MPICH and Intel MPI
-    {"PMIX_", nullptr, "PMIX_RANK"},                            // srun --mpi=pmix
+    {"PMIX_", "SLURM_STEP_NUM_TASKS", "PMIX_RANK"},             // srun --mpi=pmix
 }};
 // Also set for processes that srun starts without MPI.
 constexpr const char* slurm_rank = "SLURM_PROCID";
 
 std::optional<long> variable(const char* name) {
-  const char* text = name == nullptr ? nullptr : std::getenv(name);
+  const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
   return std::strtol(text, nullptr, 10);
 }
@@ -35,14 +35,14 @@ std::optional<long> variable(const char* name) {
 
 bool started_by_launcher() {
   for (const Launcher& each : launchers) {
-    if (variable(each.rank) || variable(each.size)) return true;
+    if (variable(each.rank)) return true;
   }
   return false;
 }
 
 std::optional<long> launched_processes() {
   for (const Launcher& each : launchers) {
-    if (const auto size = variable(each.size)) return size;
+    if (variable(each.rank)) return variable(each.size);
   }
   return std::nullopt;
 }

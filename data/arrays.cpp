@@ -10,6 +10,8 @@
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/rows.h"
+#include "qtape/io/arrays/npy_rows.h"
+#include "qtape/io/descriptor.h"
 
 namespace qtape::data {
 namespace {
@@ -25,9 +27,12 @@ const TensorType& type_of(const Samples& samples) {
 /// Returns the `.npy` files of a folder by name.
 std::vector<std::string> npy_files(const std::string& folder) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".npy") files.push_back(entry.path().string());
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".npy") files.push_back(entry->path().string());
   }
+  if (error) fail_io(folder, "read", error.value());
   require<ArgumentError>(!files.empty(), "{}: the folder has no .npy files", folder);
   std::ranges::sort(files);
   return files;

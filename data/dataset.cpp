@@ -142,12 +142,16 @@ Dataset& Dataset::add_target(std::string name, Tensor values, int64_t classes) {
 }
 
 Dataset& Dataset::add(std::string name, std::shared_ptr<const Rows> rows) {
+  require<ArgumentError>(rows != nullptr, "column {}: expected rows, got null",
+                         printable(name));
   add_column({.name = std::move(name)}, {.rows = std::move(rows)});
   return *this;
 }
 
 Dataset& Dataset::add_target(std::string name, std::shared_ptr<const Rows> rows,
                              int64_t classes) {
+  require<ArgumentError>(rows != nullptr, "column {}: expected rows, got null",
+                         printable(name));
   add_column({.name = std::move(name), .target = true, .classes = classes},
              {.rows = std::move(rows)});
   return *this;

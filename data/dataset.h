@@ -1,6 +1,7 @@
 // Data sets: samples with named columns, in memory, in files or computed on demand.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>

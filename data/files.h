@@ -43,7 +43,8 @@ inline constexpr int64_t largest_in_memory = int64_t{1} << 30;
 /// The samples of folders, and of `.npy` files of more than `largest_in_memory` bytes whose
 /// first axis varies slowest, stay in their files and are read when they are used. Throws as
 /// `read_array` and `npy_rows` do, and FormatError, which starts with the file, for scalars,
-/// for different counts and for f16 and bf16.
+/// for different counts and for f16 and bf16. Throws ArgumentError for a folder without `.npy`
+/// files.
 Dataset arrays(const std::string& inputs, const std::string& targets = {});
 
 /// An input or an answer of a network, to which arrays are matched.

@@ -12,13 +12,16 @@ namespace {
 
 Shape sample_of(const TensorType& type) { return Shape(type.shape.extents().subspan(1)); }
 
+// Processes have 1024 files by default. A file that is not kept open is opened for each read.
+constexpr size_t most_open = 256;
+
 class NpyFiles final : public Rows {
  public:
   explicit NpyFiles(const std::vector<std::string>& names) {
     require<ArgumentError>(!names.empty(), "expected one or more .npy files, got none");
     int64_t samples = 0;
     for (const std::string& name : names) {
-      const TensorType& type = files_.emplace_back(name).type();
+      const TensorType& type = files_.emplace_back(name, files_.size() < most_open).type();
       if (files_.size() == 1) type_ = type;
       require<FormatError>(type.dtype == type_.dtype && sample_of(type) == sample_of(type_),
                            "{}: expected samples {} as in {}, got {}", name,
@@ -27,15 +30,22 @@ class NpyFiles final : public Rows {
       samples += type.shape[0];
       ends_.push_back(samples);
     }
-    std::vector<int64_t> extents(type_.shape.extents().begin(), type_.shape.extents().end());
-    extents[0] = samples;
-    type_.shape = Shape(extents);
+    try {
+      type_.shape = type_.shape.with(0, samples);
+    } catch (const GraphError& error) {
+      fail<FormatError>("{} and the files after it: {}", names[0], error.what());
+    }
   }
 
   const TensorType& type() const override { return type_; }
 
   void read(int64_t first, std::span<std::byte> to) const override {
     const int64_t bytes = sample_bytes();
+    const int64_t samples = type_.shape[0];
+    require<ArgumentError>(first >= 0 && first <= samples &&
+                               static_cast<int64_t>(to.size()) <= (samples - first) * bytes,
+                           "{} samples have no {} bytes from sample {} on", samples, to.size(),
+                           first);
     auto file = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
     while (!to.empty()) {
       const int64_t begin = file == 0 ? 0 : ends_[file - 1];
@@ -61,10 +71,12 @@ class ChannelsLast final : public Rows {
   const TensorType& type() const override { return type_; }
 
   void read(int64_t first, std::span<std::byte> to) const override {
-    thread_local std::vector<std::byte> stored;
+    thread_local std::vector<std::byte> spare;
+    std::vector<std::byte> stored = std::move(spare);  // nested rows find none
     stored.resize(to.size());
     rows_->read(first, stored);
     move_channels_last(rows_->type(), stored, to);
+    spare = std::move(stored);
   }
 
  private:
@@ -82,21 +94,15 @@ std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files) {
   return std::make_shared<NpyFiles>(files);
 }
 
-bool has_contiguous_rows(const std::string& file) {
-  try {
-    const NpyRows rows(file);
-    return true;
-  } catch (const FormatError&) {
-    return false;
-  }
-}
-
 std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows) {
+  require<ArgumentError>(rows != nullptr, "expected rows, got null");
   return std::make_shared<ChannelsLast>(std::move(rows));
 }
 
 TensorType channels_last(const TensorType& type) {
   const auto extents = type.shape.extents();
+  require<ArgumentError>(extents.size() >= 2, "expected [samples, channels, ...], got {}",
+                         to_string(type));
   std::vector<int64_t> last(extents.begin(), extents.end());
   std::rotate(last.begin() + 1, last.begin() + 2, last.end());
   return {type.dtype, Shape(last)};

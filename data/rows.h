@@ -19,23 +19,22 @@ class Rows {
   /// Type of all samples: [samples, ...].
   virtual const TensorType& type() const = 0;
   /// Reads samples from `first` on, as many as fill `to`, in row-major order and native byte
-  /// order. Throws IoError.
+  /// order. Throws ArgumentError for samples that do not exist, and IoError.
   virtual void read(int64_t first, std::span<std::byte> to) const = 0;
 
   /// Number of bytes of a sample.
   int64_t sample_bytes() const;
 };
 
-/// Returns the samples of `.npy` files, one file after the other. The files stay open. Throws
+/// Returns the samples of `.npy` files, one file after the other. The first 256 files stay
+/// open, others are opened for each read. Throws
 /// IoError; and FormatError, which starts with the file, as `parse_npy` does, for arrays whose
 /// first axis varies fastest, and for files whose dtype or samples differ from those of the
 /// first one. Throws ArgumentError if there are no files.
 std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files);
 
-/// True if `file` is a `.npy` file whose first axis varies slowest.
-bool has_contiguous_rows(const std::string& file);
-
-/// Returns samples [channels, ...] as [..., channels].
+/// Returns samples [channels, ...] as [..., channels]. Throws ArgumentError for samples without
+/// axes.
 std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows);
 
 /// Moves the channels of each sample behind its other axes: `from` holds samples of `type`,
@@ -43,7 +42,8 @@ std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows);
 void move_channels_last(const TensorType& type, std::span<const std::byte> from,
                         std::span<std::byte> to);
 
-/// Type of [samples, channels, ...] with the channels last.
+/// Type of [samples, channels, ...] with the channels last. Throws ArgumentError for fewer
+/// axes.
 TensorType channels_last(const TensorType& type);
 
 }  // namespace qtape::data

@@ -7,6 +7,7 @@
 #include "qtape/integer/program/session.h"
 #include "qtape/io/sha256.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/training/ranks.h"
 
 namespace qtape {
 namespace {
@@ -144,7 +145,7 @@ Evaluator::Evaluator(const Graph& graph, const Parameters& parameters, int threa
   if (exchange_ == nullptr) return;
   bytes_.resize(static_cast<size_t>(exchange_->ranks()));
   for (const NodeId id : answers_) {
-    gathered_.emplace_back(static_cast<size_t>(width(id) * batch * exchange_->ranks()));
+    gathered_.emplace_back(static_cast<size_t>(width(id) * batch));
   }
 }
 
@@ -152,39 +153,39 @@ int64_t Evaluator::width(NodeId answer) const {
   return tape_.graph()[answer].type.elements() / batch;
 }
 
-/// Returns the answers to samples `first` to `first + count`, of which each rank runs a batch.
-std::vector<std::span<const float>> Evaluator::answers_to(int64_t first, int64_t count,
-                                                          Feed& feed, Mode mode) {
-  const int64_t own = exchange_ == nullptr ? 0 : exchange_->rank();
-  const auto rows = [&](int64_t rank) {
-    return std::clamp(count - rank * batch, int64_t{0}, batch);
-  };
-  if (rows(own) > 0) {
-    feed.fill_from(first + own * batch);
-    tape_.forward(mode);
-  }
+/// Returns the answers of a rank to its batch of `count` samples.
+std::vector<std::span<const float>> Evaluator::answers_from(int rank, int64_t count) {
   std::vector<std::span<const float>> answers;
   for (size_t i = 0; i < answers_.size(); ++i) {
-    const int64_t values = width(answers_[i]);
-    const auto computed =
-        tape_.value<float>(answers_[i]).first(static_cast<size_t>(values * rows(own)));
+    const auto size = static_cast<size_t>(width(answers_[i]) * count);
+    const std::span<const float> own = tape_.value<float>(answers_[i]).first(size);
     if (exchange_ == nullptr) {
-      answers.push_back(computed);
+      answers.push_back(own);
       continue;
     }
-    for (size_t rank = 0; rank < bytes_.size(); ++rank) {
-      bytes_[rank] = rows(static_cast<int64_t>(rank)) * values * int64_t{sizeof(float)};
-    }
-    auto& all = gathered_[i];
-    exchange_->gather(std::as_bytes(computed), bytes_,
-                      reinterpret_cast<std::byte*>(all.data()));
-    answers.push_back(std::span(all).first(static_cast<size_t>(count * values)));
+    const auto received = std::span(gathered_[i]).first(size);
+    std::ranges::fill(bytes_, 0);
+    bytes_[static_cast<size_t>(rank)] = static_cast<int64_t>(own.size_bytes());
+    exchange_->gather(std::as_bytes(rank == exchange_->rank() ? own : own.first(0)), bytes_,
+                      std::as_writable_bytes(received).data());
+    answers.push_back(received);
   }
   return answers;
 }
 
+void Evaluator::compare(const data::Dataset& dataset) {
+  if (exchange_ == nullptr) return;
+  const std::string name = "test samples";
+  Ranks(exchange_).require_equal(compared_ ? std::vector{count_fact(name, dataset)}
+                                           : data_facts(name, dataset));
+  compared_ = true;
+}
+
 Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
                           std::optional<MetricKind> wanted) {
+  require<ArgumentError>(exchange_ == nullptr || !mode.train,
+                         "ranks cannot share an evaluation in a mode that trains");
+  compare(dataset);
   Feed feed(inputs_of(tape_), dataset);
   const Graph& graph = tape_.graph();
   std::vector<Judged> judged;
@@ -196,13 +197,22 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
   }
   Judge judge(dataset, judged);
   tape_.parameters_changed();
-  const int64_t step = batch * (exchange_ == nullptr ? 1 : exchange_->ranks());
-  for (int64_t first = 0; first < dataset.size(); first += step) {
-    const int64_t count = std::min(step, dataset.size() - first);
-    const std::vector<std::span<const float>> answers = answers_to(first, count, feed, mode);
-    std::vector<std::span<const std::byte>> bytes;
-    for (const std::span<const float> each : answers) bytes.push_back(std::as_bytes(each));
-    judge.add(first, count, answers, bytes);
+  const int ranks = exchange_ == nullptr ? 1 : exchange_->ranks();
+  const int own = exchange_ == nullptr ? 0 : exchange_->rank();
+  for (int64_t round = 0; round < dataset.size(); round += batch * ranks) {
+    if (round + own * batch < dataset.size()) {
+      feed.fill_from(round + own * batch);
+      tape_.forward(mode);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int64_t first = round + rank * batch;
+      const int64_t count = std::min(batch, dataset.size() - first);
+      if (count <= 0) break;
+      const std::vector<std::span<const float>> answers = answers_from(rank, count);
+      std::vector<std::span<const std::byte>> bytes;
+      for (const std::span<const float> each : answers) bytes.push_back(std::as_bytes(each));
+      judge.add(first, count, answers, bytes);
+    }
   }
   return judge.result();
 }

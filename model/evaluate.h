@@ -35,22 +35,23 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
-class Feed;
-
-/// Runs the answers of a graph, f32 [batch, ...], on data sets. Allocates only in the
-/// constructor.
+/// Runs the answers of a graph, f32 [batch, ...], on data sets.
 class Evaluator {
  public:
   /// Samples per step, independent of the batch size in training.
   static constexpr int64_t batch = 250;
 
   /// Throws GraphError for a graph without answers and for answers of another type. The ranks
-  /// of `exchange` share the batches; `run` must then be called by all of them, and returns on
-  /// each what it returns without `exchange`.
+  /// of `exchange` share the batches; all of them must then call the same functions. `run`
+  /// returns on each rank what it returns without `exchange`.
   Evaluator(const Graph& graph, const Parameters& parameters, int threads,
             Arithmetic arithmetic = {}, Exchange* exchange = nullptr);
+  /// Throws ArgumentError on all ranks of the exchange if their data differ. The first call of
+  /// `run` does the same; later ones compare only the number of samples.
+  void compare(const data::Dataset& dataset);
   /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
-  /// ArgumentError if the data do not fit the inputs or the metric.
+  /// ArgumentError if the data do not fit the inputs or the metric, and with an exchange for
+  /// modes that train, in which dropout depends on the order of the batches.
   Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval,
                  std::optional<MetricKind> wanted = std::nullopt);
   /// Returns the tape, for example to switch off quantizers.
@@ -58,14 +59,14 @@ class Evaluator {
 
  private:
   int64_t width(NodeId answer) const;
-  std::vector<std::span<const float>> answers_to(int64_t first, int64_t count, Feed& feed,
-                                                 Mode mode);
+  std::vector<std::span<const float>> answers_from(int rank, int64_t count);
 
   Tape tape_;
   std::vector<NodeId> answers_;
   Exchange* exchange_;
-  std::vector<std::vector<float>> gathered_;  // by answer, if there is an exchange
+  std::vector<std::vector<float>> gathered_;  // by answer: a batch, if there is an exchange
   std::vector<int64_t> bytes_;                // by rank, of an answer
+  bool compared_ = false;
 };
 
 /// Evaluates an integer program. Outputs may be integers, which are dequantized for the score.

@@ -13,16 +13,20 @@
 
 namespace qtape::examples {
 
+namespace {
+
+void silence(std::FILE* stream) {
+  if (std::freopen("/dev/null", "w", stream) == nullptr) fail<IoError>("cannot open /dev/null");
+}
+
+}  // namespace
+
 #if QTAPE_HAS_MPI
 
 namespace {
 
 // Time within which the other ranks report an error of all of them.
 constexpr double seconds_to_agree = 3;
-
-void silence(std::FILE* stream) {
-  if (std::freopen("/dev/null", "w", stream) == nullptr) fail<IoError>("cannot open /dev/null");
-}
 
 }  // namespace
 
@@ -64,6 +68,7 @@ struct Launch::Connection {};
 
 Launch::Launch(std::string program) : program_(std::move(program)) {
   const long size = launched_processes().value_or(1);
+  if (size > 1 && launched_rank() != 0) silence(stderr);
   require<Error>(size == 1,
                  "started by mpirun as one of {} processes, but built without MPI; install "
                  "libopenmpi-dev and build again",

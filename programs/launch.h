@@ -34,8 +34,8 @@ class Launch {
   int ranks() const;
 
   /// Calls `body` in each process. An exception that all of them throw is rethrown, and printed
-  /// only by the first one; one that others do not throw within a second is printed with the
-  /// rank and ends all processes.
+  /// only by the first one; one that others do not throw within 3 seconds is printed with
+  /// the rank and ends all processes.
   void run(const std::function<void()>& body);
 
  private:

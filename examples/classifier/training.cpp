@@ -8,6 +8,7 @@ RunResult train(Model& model, const TrainingSettings& recipe, const data::Split&
                 FitOptions options) {
   Evaluator evaluator(model.graph(), model.parameters(), options.threads, exact(recipe.exact),
                       options.exchange);
+  evaluator.compare(data.test);
   options.metric = Metric{.name = "test accuracy", .unit = " %", .measure = [&] {
                             return evaluator.run(data.test).accuracy.value_or(0);
                           }};

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace qtape {
@@ -36,20 +37,24 @@ size_t bytes_of(const Descriptor& file, const std::string& path) {
 }
 
 NpyHeader header_of(const Descriptor& file, const std::string& path) {
-  // Longer headers belong to records, which are not supported.
-  std::string start(size_t{1} << 16, '\0');
+  constexpr size_t most = size_t{1} << 20;  // far more than NumPy writes for its dtypes
+  std::string start(std::min(bytes_of(file, path), most), '\0');
   start.resize(read_at(file, path, 0, std::as_writable_bytes(std::span(start))));
   return parse_npy_header(start, path);
 }
 
+bool is_contiguous(const NpyHeader& header) {
+  return !header.columns_first || header.type.shape.rank() == 1;
+}
+
 }  // namespace
 
-NpyRows::NpyRows(const std::string& path)
+NpyRows::NpyRows(const std::string& path, bool keep_open)
     : path_(path), file_(open_to_read(path)), header_(header_of(file_, path)) {
   const TensorType& type = header_.type;
   require<FormatError>(type.shape.rank() >= 1,
                        "{}: expected samples along the first axis, got a scalar", path);
-  require<FormatError>(!header_.columns_first || type.shape.rank() == 1,
+  require<FormatError>(is_contiguous(header_),
                        "{}: rows are not contiguous, because 'fortran_order' is True; save the "
                        "result of numpy.ascontiguousarray",
                        path);
@@ -57,17 +62,36 @@ NpyRows::NpyRows(const std::string& path)
       static_cast<int64_t>(bytes_of(file_, path)) - static_cast<int64_t>(header_.begin);
   require<FormatError>(got == type.bytes(), "{}: expected {} bytes of {}, got {}", path,
                        type.bytes(), to_string(type), got);
+  if (!keep_open) file_.close();
 }
 
 void NpyRows::read(int64_t first, std::span<std::byte> to) const {
-  const int64_t row_bytes = type().bytes() / std::max<int64_t>(1, type().shape[0]);
-  const size_t from = header_.begin + static_cast<size_t>(first * row_bytes);
-  const size_t got = read_at(file_, path_, from, to);
+  const int64_t rows = type().shape[0];
+  const int64_t row_bytes = type().bytes() / std::max<int64_t>(1, rows);
+  const auto bytes = static_cast<int64_t>(to.size());
+  require<ArgumentError>(first >= 0 && first <= rows && bytes <= (rows - first) * row_bytes,
+                         "{}: expected at most {} bytes from row {} on, got {}", path_,
+                         std::max<int64_t>(0, rows - first) * row_bytes, first, bytes);
+  if (file_.get() < 0) return read_from(open_to_read(path_), first * row_bytes, to);
+  read_from(file_, first * row_bytes, to);
+}
+
+void NpyRows::read_from(const Descriptor& file, int64_t begin, std::span<std::byte> to) const {
+  const size_t got = read_at(file, path_, header_.begin + static_cast<size_t>(begin), to);
   require<IoError>(got == to.size(), "{}: expected {} bytes as when it was opened, got {}",
                    path_, header_.begin + static_cast<size_t>(type().bytes()),
-                   bytes_of(file_, path_));
+                   bytes_of(file, path_));
   if (header_.booleans) make_booleans(to);
   if (header_.swapped) swap_bytes(to, size_of(type().dtype));
+}
+
+bool has_contiguous_rows(const std::string& path) {
+  const Descriptor file = open_to_read(path);
+  try {
+    return is_contiguous(header_of(file, path));
+  } catch (const FormatError&) {
+    return false;
+  }
 }
 
 }  // namespace qtape

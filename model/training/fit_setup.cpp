@@ -31,9 +31,6 @@ NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   return *model.loss();
 }
 
-// Samples that are compared between processes: all of a small data set.
-constexpr int64_t most_hashed = 4096;
-
 std::string hash_of(const Graph& graph) {
   const std::string text = to_string(graph);
   return sha256_hex(std::as_bytes(std::span(text)));
@@ -43,22 +40,6 @@ std::string hash_of(const Parameters& parameters) {
   Sha256 hash;
   for (const ParameterEntry& each : parameters.entries()) {
     hash.update({each.value, static_cast<size_t>(each.type.bytes())});
-  }
-  return hex(hash.digest());
-}
-
-/// Hash of samples that are spread evenly over the data set.
-std::string hash_of(const data::Dataset& dataset) {
-  Sha256 hash;
-  const int64_t count = std::min(dataset.size(), most_hashed);
-  std::vector<float> values;
-  for (size_t column = 0; column < dataset.columns().size(); ++column) {
-    const TensorType& sample = dataset.columns()[column].sample;
-    values.resize(static_cast<size_t>(sample.elements()));
-    for (int64_t i = 0; i < count; ++i) {
-      dataset.read(column, i * dataset.size() / count, std::span(values));
-      hash.update(std::as_bytes(std::span(values)));
-    }
   }
   return hex(hash.digest());
 }
@@ -129,15 +110,14 @@ namespace {
 /// Adds hashes of what processes read from files.
 void add_files(std::vector<RankFact>& facts, const data::Dataset& dataset,
                const FitOptions& options) {
-  const std::string files = "give all processes the same files";
-  facts.push_back({"number of samples", std::to_string(dataset.size()), files});
-  facts.push_back({"samples", hash_of(dataset), files});
-  if (options.validation) {
-    facts.push_back({"samples of validation", hash_of(*options.validation), files});
-  }
+  const auto add = [&](const std::string& name, const data::Dataset& samples) {
+    for (RankFact& each : data_facts(name, samples)) facts.push_back(std::move(each));
+  };
+  add("samples", dataset);
+  if (options.validation) add("validation samples", *options.validation);
   if (options.distillation) {
-    facts.push_back(
-        {"values of the teacher", hash_of(options.distillation->teacher->parameters()), files});
+    facts.push_back({"values of the teacher",
+                     hash_of(options.distillation->teacher->parameters()), same_files});
   }
 }
 

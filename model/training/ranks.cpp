@@ -8,11 +8,30 @@
 #include <sstream>
 
 #include "qtape/core/error.h"
+#include "qtape/io/sha256.h"
 
 namespace qtape {
 namespace {
 
 constexpr char separator = '\x1f';
+// Samples that are compared between processes: all of a small data set.
+constexpr int64_t most_hashed = 4096;
+
+/// Hash of samples that are spread evenly over the data set.
+std::string hash_of(const data::Dataset& dataset) {
+  Sha256 hash;
+  const int64_t count = std::min(dataset.size(), most_hashed);
+  std::vector<float> values;
+  for (size_t column = 0; column < dataset.columns().size(); ++column) {
+    const TensorType& sample = dataset.columns()[column].sample;
+    values.resize(static_cast<size_t>(sample.elements()));
+    for (int64_t i = 0; i < count; ++i) {
+      dataset.read(column, i * dataset.size() / count, std::span(values));
+      hash.update(std::as_bytes(std::span(values)));
+    }
+  }
+  return hex(hash.digest());
+}
 
 /// Values of one fact with the ranks that have them: "rank 0: a, ranks 1 and 2: b".
 std::string by_rank(std::span<const std::string> values) {
@@ -34,6 +53,14 @@ std::string by_rank(std::span<const std::string> values) {
 }
 
 }  // namespace
+
+RankFact count_fact(const std::string& name, const data::Dataset& dataset) {
+  return {"number of " + name, std::to_string(dataset.size()), same_files};
+}
+
+std::vector<RankFact> data_facts(const std::string& name, const data::Dataset& dataset) {
+  return {count_fact(name, dataset), {name, hash_of(dataset), same_files}};
+}
 
 std::vector<std::string> Ranks::gather(const std::string& text) const {
   const auto ranks = static_cast<size_t>(count());

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/data/dataset.h"
 #include "qtape/ops/core/shards.h"
 
 namespace qtape {
@@ -17,6 +18,15 @@ struct RankFact {
   std::string value;
   std::string remedy;
 };
+
+/// Remedy for files that differ.
+inline constexpr const char* same_files = "give all processes the same files";
+
+/// Returns the number of samples and the hash of up to 4096 of them, which are spread evenly.
+/// `name` is that of the samples.
+std::vector<RankFact> data_facts(const std::string& name, const data::Dataset& dataset);
+/// Returns the number of samples alone.
+RankFact count_fact(const std::string& name, const data::Dataset& dataset);
 
 /// The processes of a run, or this one alone.
 class Ranks {

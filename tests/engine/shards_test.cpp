@@ -143,7 +143,7 @@ void check_ranks(const Trial& trial) {
     for (const int threads : {1, 2}) {
       CAPTURE(ranks);
       CAPTURE(threads);
-      // Of the runs with 2 threads, messages are delayed at random.
+      // Messages are delayed in the runs with 2 threads.
       ThreadRanks group(ranks, threads == 2);
       std::vector<Bits> bits(static_cast<size_t>(ranks));
       group.run([&](Exchange& exchange) {

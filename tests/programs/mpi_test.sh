@@ -5,7 +5,10 @@ source "$(dirname "$0")/common.sh"
 if [[ $(ldd "$train") != *libmpi* ]]; then
   check "mpirun needs a build with MPI" exits 1 \
     'train_mlp: started by mpirun as one of 2 processes, but built without MPI; install libopenmpi-dev and build again' \
-    env OMPI_COMM_WORLD_SIZE=2 "$train" "${short[@]}"
+    env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$train" "${short[@]}"
+  check "which the first process prints" exits 1 '' \
+    env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 "$train" "${short[@]}"
+  check "and no other one" same "$(wc -c <"$work/err")" 0
   finish || exit 1
   echo "SKIPPED: built without MPI; install libopenmpi-dev and build again"
   exit 77
@@ -29,6 +32,8 @@ run=("${short[@]}" --shift 1)
 for n in 1 2 3 4; do
   ranks $n "$train" "${run[@]}" --json "$work/$n.json" --save "$work/$n.model.json" >"$work/out"
   check "$n ranks give the bits of one process" same_field parameters_sha256 "$work/one.json" "$work/$n.json"
+  check "with the answers of one process" same_field outputs_sha256 "$work/one.json" "$work/$n.json"
+  check "and its accuracy" same_field test_accuracy "$work/one.json" "$work/$n.json"
   check "$n ranks are told" same "$(field "$work/$n.json" ranks)" "$n"
   check "$n ranks print once" same "$(grep -c '^parameters sha256' "$work/out")" 1
 done
@@ -56,6 +61,13 @@ check "more ranks than shards" fails '3 processes need at least 3 shards of a ba
 check "shards that do not divide the batch" fails 'batch must be a multiple of the 7 shards, got 64' ranks 2 "$train" "${run[@]}" --shards 7
 check "other settings" fails 'differ in batch (rank 0: 32; rank 1: 64; pass the same settings everywhere)' \
   ranks 1 "$train" "${run[@]}" --batch 32 : -n 1 "$train" "${run[@]}"
+cp -r "$digits" "$work/others"
+for file in "$work"/others/train-*; do cp "$file" "${file/train-/t10k-}"; done
+check "other test data" fails 'differ in number of test samples (rank 0: 1000; rank 1: 640; ' \
+  ranks 1 "$train" --data "$digits" --epochs 1 --threads 1 : -n 1 "$train" --data "$work/others" --epochs 1 --threads 1
+"$tool" train "$work/1.model.json" --data "$digits" --epochs 1 --shards 8 --threads 1 -o "$work/one.train.json" >/dev/null
+ranks 2 "$tool" train "$work/1.model.json" --data "$digits" --epochs 1 --threads 1 -o "$work/two.train.json" >/dev/null
+check "qtape train on 2 ranks" cmp "$work/one.train.json" "$work/two.train.json"
 check "an error of one rank alone names it" fails 'train_mlp: rank 1: ' \
   ranks 1 "$train" "${run[@]}" : -n 1 "$train" "${run[@]}" --data "$work/none"
 finish

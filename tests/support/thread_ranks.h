@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -26,7 +27,8 @@ class ThreadRanks {
     for (int rank = 0; rank < ranks; ++rank) exchanges_.emplace_back(*this, rank);
   }
 
-  /// Calls `body(exchange)` in one thread for each rank and rethrows the first exception.
+  /// Calls `body(exchange)` in one thread for each rank and rethrows the first exception. It
+  /// ends the exchanges of all ranks.
   void run(const std::function<void(Exchange&)>& body) {
     std::vector<std::exception_ptr> errors(exchanges_.size());
     std::vector<std::thread> threads;
@@ -37,13 +39,12 @@ class ThreadRanks {
           body(exchanges_[rank]);
         } catch (...) {
           errors[rank] = std::current_exception();
+          fail(static_cast<int>(rank));
         }
       });
     }
     for (std::thread& each : threads) each.join();
-    for (const std::exception_ptr& each : errors) {
-      if (each) std::rethrow_exception(each);
-    }
+    if (first_ >= 0) std::rethrow_exception(errors[static_cast<size_t>(first_)]);
   }
 
  private:
@@ -77,7 +78,13 @@ class ThreadRanks {
     uint64_t pauses_ = 0;
   };
 
-  /// Returns when all ranks have called it.
+  void fail(int rank) {
+    const std::lock_guard lock(mutex_);
+    if (first_ < 0) first_ = rank;
+    changed_.notify_all();
+  }
+
+  /// Returns when all ranks have called it. Throws if one has failed.
   void wait() {
     std::unique_lock lock(mutex_);
     const int64_t round = round_;
@@ -87,7 +94,8 @@ class ThreadRanks {
       changed_.notify_all();
       return;
     }
-    changed_.wait(lock, [&] { return round_ != round; });
+    changed_.wait(lock, [&] { return round_ != round || first_ >= 0; });
+    if (round_ == round) throw std::runtime_error("another rank failed");
   }
 
   std::vector<std::span<const std::byte>> blocks_;  // by rank
@@ -95,6 +103,7 @@ class ThreadRanks {
   bool delayed_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  int first_ = -1;  // the rank that failed first
   size_t waiting_ = 0;
   int64_t round_ = 0;
 };

@@ -81,8 +81,7 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
       data::Dataset set =
           data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
-        console::print("{}: {} bytes of samples stay in files and are read when used\n",
-                       printable(inputs), bytes);
+        console::print("{} bytes of samples stay in files and are read when used\n", bytes);
       }
       return set;
     };
