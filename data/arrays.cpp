@@ -11,7 +11,6 @@
 #include "qtape/data/files.h"
 #include "qtape/data/rows.h"
 #include "qtape/io/arrays/npy_rows.h"
-#include "qtape/io/descriptor.h"
 
 namespace qtape::data {
 namespace {
@@ -32,7 +31,7 @@ std::vector<std::string> npy_files(const std::string& folder) {
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (entry->path().extension() == ".npy") files.push_back(entry->path().string());
   }
-  if (error) fail_io(folder, "read", error.value());
+  require<IoError>(!error, "{}: cannot read: {}", folder, error.message());
   require<ArgumentError>(!files.empty(), "{}: the folder has no .npy files", folder);
   std::ranges::sort(files);
   return files;

@@ -7,7 +7,7 @@
 #include "qtape/integer/program/session.h"
 #include "qtape/io/sha256.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/training/ranks.h"
+#include "qtape/model/ranks.h"
 
 namespace qtape {
 namespace {

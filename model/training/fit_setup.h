@@ -3,8 +3,8 @@
 
 #include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
+#include "qtape/model/ranks.h"
 #include "qtape/model/training/distillation.h"
-#include "qtape/model/training/ranks.h"
 
 namespace qtape {
 

@@ -1,5 +1,5 @@
 // fit on several ranks: equal results on any number of them, checkpoints, and errors.
-#include "qtape/model/training/ranks.h"
+#include "qtape/model/ranks.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

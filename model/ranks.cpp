@@ -1,4 +1,4 @@
-#include "qtape/model/training/ranks.h"
+#include "qtape/model/ranks.h"
 
 #include <fmt/format.h>
 
