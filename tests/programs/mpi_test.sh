@@ -60,14 +60,14 @@ fails() { # fails TEXT COMMAND...: one line on standard error that holds TEXT
 check "more ranks than shards" fails '3 processes need at least 3 shards of a batch, got 2' ranks 3 "$train" "${run[@]}" --shards 2
 check "shards that do not divide the batch" fails 'batch must be a multiple of the 7 shards, got 64' ranks 2 "$train" "${run[@]}" --shards 7
 check "other settings" fails 'differ in batch (rank 0: 32; rank 1: 64; pass the same settings everywhere)' \
-  ranks 1 "$train" "${run[@]}" --batch 32 : -n 1 "$train" "${run[@]}"
+  ranks 2 bash -c 'exec "$@" --batch $((32 * (OMPI_COMM_WORLD_RANK + 1)))' - "$train" "${run[@]}"
 cp -r "$digits" "$work/others"
 for file in "$work"/others/train-*; do cp "$file" "${file/train-/t10k-}"; done
 check "other test data" fails 'differ in number of test samples (rank 0: 1000; rank 1: 640; ' \
-  ranks 1 "$train" --data "$digits" --epochs 1 --threads 1 : -n 1 "$train" --data "$work/others" --epochs 1 --threads 1
+  ranks 2 bash -c 'exec "${@:3}" --data "${@:1+OMPI_COMM_WORLD_RANK:1}"' - "$digits" "$work/others" "$train" --epochs 1 --threads 1
 "$tool" train "$work/1.model.json" --data "$digits" --epochs 1 --shards 8 --threads 1 -o "$work/one.train.json" >/dev/null
 ranks 2 "$tool" train "$work/1.model.json" --data "$digits" --epochs 1 --threads 1 -o "$work/two.train.json" >/dev/null
 check "qtape train on 2 ranks" cmp "$work/one.train.json" "$work/two.train.json"
 check "an error of one rank alone names it" fails 'train_mlp: rank 1: ' \
-  ranks 1 "$train" "${run[@]}" : -n 1 "$train" "${run[@]}" --data "$work/none"
+  ranks 2 bash -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || set -- "$@" --data none; exec "$@"' - "$train" "${run[@]}"
 finish
