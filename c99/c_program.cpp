@@ -14,6 +14,7 @@
 #include "qtape/c99/c_writers.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/program_plan.h"
+#include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/sha256.h"
 
 namespace qtape {
@@ -344,6 +345,16 @@ CProgram write_c_program(const IntegerProgram& program, std::string_view name, C
                       to_string_view(program.requantization()));
   if (sha256.empty()) sha256 = sha256_of(program);
   return Writer(program, std::string(name), kernels, std::move(sha256)).run();
+}
+
+RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels) {
+  RewrittenProgram first = merged(program);
+  if (kernels != CKernels::CmsisNn) return first;
+  RewrittenProgram result = with_signed_codes(first.program);
+  for (const ProgramNodeId id : ids(program)) {
+    first.nodes[id] = result.nodes[first.nodes[id]];
+  }
+  return {std::move(result.program), std::move(first.nodes)};
 }
 
 }  // namespace qtape

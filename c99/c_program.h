@@ -8,6 +8,7 @@
 
 #include "qtape/c99/c_kernels.h"
 #include "qtape/integer/program/integer_program.h"
+#include "qtape/integer/program/merged_program.h"
 
 namespace qtape {
 
@@ -75,5 +76,9 @@ std::string sha256_of(const IntegerProgram& program);
 /// 32 bits.
 CProgram write_c_program(const IntegerProgram& program, std::string_view name,
                          CKernels kernels = CKernels::Portable, std::string sha256 = {});
+
+/// Returns the program from which C is generated: `program` merged, and for CMSIS-NN with
+/// signed codes.
+RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels);
 
 }  // namespace qtape

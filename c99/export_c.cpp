@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "qtape/c99/signed_codes.h"
+#include "qtape/integer/program/signed_codes.h"
 #include "qtape/core/error.h"
 #include "qtape/io/files.h"
 

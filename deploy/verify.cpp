@@ -32,6 +32,19 @@ ConvertOptions with_floats(ConvertOptions options) {
   return options;
 }
 
+/// Returns the program with floats in place of outputs that are integers.
+IntegerProgram with_float_outputs(IntegerProgram program) {
+  std::vector<ProgramNodeId> outputs(program.outputs().begin(), program.outputs().end());
+  require<ArgumentError>(!outputs.empty(), "the program has no outputs");
+  for (ProgramNodeId& id : outputs) {
+    if (program[id].value.type.dtype != DType::F32) {
+      id = program.add(integer::Dequantize{}, {id});
+    }
+  }
+  program.set_outputs(std::move(outputs));
+  return program;
+}
+
 }  // namespace
 
 std::string to_string(const Mismatch& m) {
@@ -61,6 +74,34 @@ Verifier::Verifier(const Graph& graph, const Parameters& parameters,
     layers_.push_back(
         {subject_->graph.name(pair.graph), program()[pair.program].value.is_accumulators()});
   }
+  prepare(parameters, options, hooks);
+}
+
+Verifier::Verifier(const IntegerProgram& program, const VerifyOptions& options)
+    : batch_(options.batch) {
+  require<ArgumentError>(options.batch >= 1, "batch must be at least 1, got {}", options.batch);
+  for (const Level level : options.levels) {
+    require<ArgumentError>(level != Level::Float && level != Level::Exact,
+                           "{} needs a model, not a program", to_string_view(level));
+  }
+  Conversion conversion{
+      with_float_outputs(program.batch() ? program.with_batch(batch_) : program), {}};
+  std::vector<ProgramNodeId> inputs = inputs_of(conversion.program);
+  for (const ProgramNodeId id : ids(conversion.program)) {
+    const IntegerValue& value = conversion.program[id].value;
+    const bool computed = !conversion.program[id].operands.empty();
+    if (!computed || !(value.is_codes() || value.is_accumulators())) continue;
+    conversion.pairs.push_back({{}, id});
+    layers_.push_back({conversion.program.name(id), value.is_accumulators()});
+  }
+  subject_ = std::make_unique<LevelSubject>(
+      LevelSubject{{}, std::move(conversion), std::move(inputs), {}});
+  static const Parameters none(Graph(), 0);
+  prepare(none, options, {});
+}
+
+void Verifier::prepare(const Parameters& parameters, const VerifyOptions& options,
+                       const SessionHooks& hooks) {
   for (ProgramNodeId id : subject_->inputs) {
     const TensorType& type = program()[id].value.type;
     fed_values_.push_back({type, std::vector<std::byte>(static_cast<size_t>(type.bytes()))});
@@ -87,7 +128,7 @@ void Verifier::run(int64_t rows) {
                          rows);
   for (const auto& [level, runner] : runners_) runner->run(fed_values_, rows);
   for (size_t i = 0; i < layers_.size(); ++i) compare(i, rows);
-  for (size_t k = 0; k < subject_->outputs.size(); ++k) compare_output(k, rows);
+  for (size_t k = 0; k < program().outputs().size(); ++k) compare_output(k, rows);
   samples_ += rows;
 }
 

@@ -76,6 +76,11 @@ class Verifier {
   /// Verifier with hooks for tests, see integer/program/session_hooks.h.
   Verifier(const Graph& graph, const Parameters& parameters, const VerifyOptions& options,
            const SessionHooks& hooks);
+  /// Verifier of a program alone: `options.convert` has no effect. Compares all codes and
+  /// accumulators; outputs that are integers are compared as floats as well. Throws
+  /// ArgumentError for L0 and L1, which need a model, and GraphError for a batch that the
+  /// program does not have.
+  Verifier(const IntegerProgram& program, const VerifyOptions& options);
 
   /// Returns the inputs of program(), in order.
   std::span<const ProgramNodeId> inputs() const { return subject_->inputs; }
@@ -107,6 +112,9 @@ class Verifier {
   std::string report() const;
 
  private:
+  /// Prepares memory and runners for the subject.
+  void prepare(const Parameters& parameters, const VerifyOptions& options,
+               const SessionHooks& hooks);
   const LevelRunner* runner(Level level) const;
   std::span<std::byte> input_bytes(size_t which, DType dtype);
   int64_t compared(const TensorType& type, int64_t rows) const;

@@ -97,6 +97,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"programs",
      {"core", "io", "ops/core", "distributed", "programs/console", "model/training"}},
     {"onnx", {"core", "io", "ops", "engine", "programs/console", "integer", "deploy"}},
+    {"tflite", {"core", "io", "ops", "engine", "integer", "deploy"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}},
     {"c99",
      {"core", "io", "kernels/quantize", "ops", "engine", "programs/console", "integer",
@@ -218,6 +219,7 @@ TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
         "onnx/export/value_info.h", "onnx/import/graph_view.h", "onnx/import/norm_patterns.h",
         "onnx/import/patterns.h", "onnx/import/functions.h"}},
       {"google/", {"onnx/import/import.cpp"}},
+      {"flatbuffers/", {"tflite/flat_table.cpp", "tflite/model_bytes.cpp"}},
       {"xtensor/", {"engine/views.h", "model/xtensor.h"}}};
   for (const Include& include : includes_of(folders())) {
     for (const auto& [prefix, files] : owners) {

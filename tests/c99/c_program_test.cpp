@@ -12,7 +12,7 @@
 #include "qtape/c99/c_self_test.h"
 #include "qtape/c99/cmsis_nn.h"
 #include "qtape/c99/levels.h"
-#include "qtape/c99/signed_codes.h"
+#include "qtape/integer/program/signed_codes.h"
 #include "qtape/deploy/verify.h"
 #include "qtape/integer/program/channels_first.h"
 #include "qtape/integer/program/integer_node.h"

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <map>
 
-#include "qtape/c99/signed_codes.h"
+#include "qtape/integer/program/signed_codes.h"
 #include "qtape/core/random.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"

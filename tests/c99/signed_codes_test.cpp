@@ -1,5 +1,5 @@
 // Programs on signed codes: the values are those of the program they were made of.
-#include "qtape/c99/signed_codes.h"
+#include "qtape/integer/program/signed_codes.h"
 
 #include <doctest/doctest.h>
 

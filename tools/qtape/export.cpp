@@ -15,6 +15,7 @@
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/golden_samples.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -283,7 +284,7 @@ bool export_c(const ExportCCommand& command) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "--name: '{}' is not a C identifier: {}",
                          printable(name), refused);
-  AnyFile file = load_any(command.file);
+  AnyFile file = load_file(command.file);
   const IntegerProgram program =
       exported_program(file, command.file, command.requantization,
                        Requantization::FloatMultiply, command.integer_outputs, command.layout);

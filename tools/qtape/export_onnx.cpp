@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "qtape/deploy/any_file.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/levels.h"
@@ -11,6 +10,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
@@ -150,7 +150,7 @@ void export_onnx(const ExportOnnxCommand& command) {
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
-  AnyFile file = load_any(command.file);
+  AnyFile file = load_file(command.file);
   const IntegerProgram program =
       exported_program(file, command.file, std::nullopt, Requantization::OnnxQdq,
                        command.integer_outputs, command.layout);

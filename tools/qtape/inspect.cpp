@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
-#include "qtape/deploy/any_file.h"
 #include "qtape/deploy/checks.h"
 #include "qtape/engine/plan.h"
 #include "qtape/engine/quantizers.h"
@@ -13,6 +12,7 @@
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -268,7 +268,7 @@ void inspect(const std::string& path, const std::string& json) {
   examples::OutputFiles files;
   files.reads({path});
   files.expect_text("--json", json);
-  const AnyFile file = load_any(path, NanValues::Keep);
+  const AnyFile file = load_file(path, NanValues::Keep);
   std::visit(
       [&](const auto& content) {
         const auto report = report_of(content);

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include "qtape/deploy/any_file.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -36,7 +36,7 @@ struct LintReport {
 
 /// Loads with NaN values, because lint reports them.
 std::vector<Finding> findings_of(const std::string& path) {
-  AnyFile file = load_any(path, NanValues::Keep);
+  AnyFile file = load_file(path, NanValues::Keep);
   return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
     SavedModel& model = std::get<SavedModel>(file);

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "qtape/core/printable.h"
-#include "qtape/deploy/any_file.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
 #include "qtape/model/feed.h"
@@ -12,6 +11,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -61,7 +61,7 @@ void replay(const ReplayOptions& options) {
   files.reads({options.model});
   files.reads(options.data.paths());
   files.expect_text("--json", options.json);
-  AnyFile file = load_any(options.model);
+  AnyFile file = load_file(options.model);
   const auto* program = std::get_if<IntegerProgram>(&file);
   require<ArgumentError>(program == nullptr || !options.in_float,
                          "--float: {} is an integer program, which has no quantizers",

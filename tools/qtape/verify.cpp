@@ -14,8 +14,10 @@
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/levels.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
+#include "qtape/tools/qtape/verify_report.h"
 #include "qtape/tools/qtape/verify_samples.h"
 
 namespace qtape::tool {
@@ -30,183 +32,12 @@ struct VerifyCommand {
   std::optional<int64_t> random = std::nullopt;
   uint64_t seed = 1;  ///< of the random inputs
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
+  bool usual = true;  ///< true unless levels or a requantization were chosen
   int threads = default_threads();
   std::string json = {};
 };
 
 namespace {
-
-struct LevelDifferences {
-  Level level = Level::Float;
-  int64_t differ = 0;
-
-  static constexpr auto fields() {
-    using D = LevelDifferences;
-    return std::tuple{
-        field("level", &D::level, "of arithmetic"),
-        field("differ", &D::differ, "integers that differ from L2; for L0, from L1")};
-  }
-};
-
-struct LayerReport {
-  std::string label;
-  bool accumulators = false;
-  int64_t compared = 0;
-  std::vector<LevelDifferences> levels = {};
-
-  std::optional<int64_t> at(Level level) const {
-    for (const LevelDifferences& each : levels) {
-      if (each.level == level) return each.differ;
-    }
-    return std::nullopt;
-  }
-
-  static constexpr auto fields() {
-    using L = LayerReport;
-    return std::tuple{field("label", &L::label, "of the node"),
-                      field("accumulators", &L::accumulators, "true for accumulators"),
-                      field("compared", &L::compared, "integers"),
-                      field("levels", &L::levels, "levels that have values of the node")};
-  }
-};
-
-struct LayerCertificate : Certificate {
-  std::string label;
-
-  static constexpr auto fields() {
-    return std::tuple_cat(std::tuple{field("label", &LayerCertificate::label, "of the node")},
-                          Certificate::fields());
-  }
-};
-
-struct LevelScore {
-  Level level = Level::Float;
-  double score = 0;
-  std::optional<double> accuracy = {};
-
-  static constexpr auto fields() {
-    using A = LevelScore;
-    return std::tuple{field("level", &A::level, "of arithmetic"),
-                      field("score", &A::score, "of the first output by the metric"),
-                      field("accuracy", &A::accuracy, "percent; null for other metrics")};
-  }
-};
-
-struct RequantizationReport {
-  Requantization requantization = Requantization::FloatMultiply;
-  std::optional<std::string> program = {};
-  std::vector<LayerCertificate> certificates = {};
-  std::string backend = {};
-  std::vector<LayerReport> layers = {};
-  int64_t output_float_exact = 0;
-  int64_t output_mismatches = 0;
-  std::optional<MetricKind> metric = {};
-  std::vector<LevelScore> scores = {};
-  std::optional<int64_t> samples = {};
-  int64_t random_inputs = 0;
-  int64_t mismatches = 0;
-  std::optional<int64_t> seen_differently = {};
-  std::optional<Mismatch> first_mismatch = {};
-
-  static constexpr auto fields() {
-    using R = RequantizationReport;
-    return std::tuple{
-        field("requantization", &R::requantization, "conversion of accumulators to codes"),
-        field("program", &R::program, "file that the model converts to, otherwise null"),
-        field("certificates", &R::certificates, "of products with weights"),
-        field("backend", &R::backend, "multiplication in L3, one line per product"),
-        field("layers", &R::layers, "integers that differ"),
-        field("output_float_exact", &R::output_float_exact, "f32 outputs that differ in L0"),
-        field("output_mismatches", &R::output_mismatches, "other f32 outputs that differ"),
-        field("metric", &R::metric, "of the scores; null without labels or targets"),
-        field("accuracies", &R::scores, "scores of each level; empty without a metric"),
-        field("samples", &R::samples, "of the data; null without data"),
-        field("random_inputs", &R::random_inputs, "in addition to the data"),
-        field("mismatches", &R::mismatches, "between all levels except L0"),
-        field("seen_differently", &R::seen_differently, "samples classified differently"),
-        field("first_mismatch", &R::first_mismatch, "integers; null if none differ")};
-  }
-};
-
-struct VerifyReport {
-  int64_t threads = 0;
-  int64_t mismatches = 0;
-  std::vector<RequantizationReport> requantizations;
-
-  static constexpr auto fields() {
-    using R = VerifyReport;
-    return std::tuple{field("threads", &R::threads, "that were used"),
-                      field("mismatches", &R::mismatches, "of all requantizations"),
-                      field("requantizations", &R::requantizations, "each by itself")};
-  }
-};
-
-void add_layers(RequantizationReport& report, const Verifier& verifier) {
-  for (const LayerComparison& layer : verifier.layers()) {
-    LayerReport& added = report.layers.emplace_back();
-    added.label = layer.label;
-    added.accumulators = layer.accumulators;
-    added.compared = layer.compared;
-    for (const auto& [level, differ] : layer.differences) {
-      added.levels.push_back({level, differ});
-    }
-  }
-  report.output_float_exact = verifier.float_output_mismatches();
-  report.output_mismatches = verifier.output_mismatches();
-}
-
-void add_certificates(RequantizationReport& report, const Verifier& verifier) {
-  for (const IntegerNode& node : verifier.program().nodes()) {
-    if (const QuantizedWeights* weights = weights_of(node.op)) {
-      report.certificates.push_back({weights->certificate, node.label});
-    }
-  }
-  report.backend = verifier.report();
-}
-
-/// Returns the levels that must agree: `L1, L2 and L3`.
-std::string agreeing(const std::vector<Level>& levels) {
-  std::vector<std::string_view> names;
-  for (Level level : levels) {
-    if (level != Level::Float) names.push_back(number_of(level));
-  }
-  if (names.size() == 1) return std::string(names[0]);
-  return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "),
-                     names.back());
-}
-
-void print_layers(const RequantizationReport& report, const std::vector<Level>& levels) {
-  std::string header = fmt::format("{:<28} {:>12}", "mismatching integers", "compared");
-  for (Level level : levels) {
-    if (level == Level::Reference) continue;
-    header += fmt::format(" {:>12}", fmt::format("{} and {}", number_of(level),
-                                                 level == Level::Float ? "L1" : "L2"));
-  }
-  fmt::print("{}\n", header);
-  for (const LayerReport& layer : report.layers) {
-    std::string line = fmt::format(
-        "{:<28} {:>12}", printable(layer.label) + (layer.accumulators ? " (accumulators)" : ""),
-        layer.compared);
-    for (Level level : levels) {
-      if (level == Level::Reference) continue;
-      const auto differ = layer.at(level);
-      line += fmt::format(" {:>12}", differ ? fmt::format("{}", *differ) : std::string());
-    }
-    fmt::print("{}\n", line);
-  }
-  const bool floats = std::ranges::count(levels, Level::Float) > 0;
-  fmt::print(
-      "outputs, f32: {} differ between {}{}\n", report.output_mismatches, agreeing(levels),
-      floats ? fmt::format("; {} differ in L0, which sums floats", report.output_float_exact)
-             : "");
-}
-
-void print_certificates(const RequantizationReport& report) {
-  for (const LayerCertificate& each : report.certificates) {
-    fmt::print("certificate of {}: {}\n", printable(each.label), to_string(each));
-  }
-  if (!report.backend.empty()) fmt::print("L3 runs\n{}", report.backend);
-}
 
 /// Returns the attributes that differ; empty for equal ops.
 template <class T>
@@ -272,17 +103,6 @@ void compare_program(const Verifier& verifier, SavedModel& model, int64_t batch,
   }
 }
 
-void add_scores(RequantizationReport& report, const LevelScores& found) {
-  report.metric = found.metric;
-  for (const auto& [level, score] : found.scores) {
-    LevelScore& added = report.scores.emplace_back();
-    added = {.level = level, .score = score};
-    if (found.metric == MetricKind::Accuracy) added.accuracy = score;
-  }
-  const auto differs = found.seen_differently.find(Level::Float);
-  if (differs != found.seen_differently.end()) report.seen_differently = differs->second;
-}
-
 /// Runs the data, if there are any, and random inputs.
 void run_samples(RequantizationReport& report, Samples samples, const data::Dataset& dataset,
                  const VerifyCommand& command) {
@@ -296,28 +116,6 @@ void run_samples(RequantizationReport& report, Samples samples, const data::Data
   if (seen) report.samples = dataset.size();
   report.mismatches = verifier.mismatches();
   report.first_mismatch = verifier.first_mismatch();
-}
-
-void print_samples(const RequantizationReport& report, const std::vector<Level>& levels) {
-  print_layers(report, levels);
-  for (const LevelScore& each : report.scores) {
-    fmt::print("{}: {}\n", to_string_view(each.level),
-               to_string(MetricScore{*report.metric, each.score}));
-  }
-  if (report.mismatches == 0) {
-    fmt::print("{} agree in every integer and every output\n", agreeing(levels));
-  }
-  fmt::print(
-      "{}{} random inputs: {} mismatches between {}{}\n\n",
-      report.samples ? fmt::format("{} samples and ", *report.samples) : "",
-      report.random_inputs, report.mismatches, agreeing(levels),
-      report.seen_differently
-          ? fmt::format("; L0 and L1 classify {} samples differently", *report.seen_differently)
-          : "");
-  if (report.mismatches == 0) return;
-  fmt::print(stderr, "qtape: mismatch: {}\n",
-             report.first_mismatch ? to_string(*report.first_mismatch)
-                                   : "outputs differ in their bits");
 }
 
 /// Verifies one requantization. Each part is printed as soon as it is known.
@@ -346,6 +144,27 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   return report;
 }
 
+/// Verifies a program, whose requantization is fixed, on random inputs.
+RequantizationReport verify_program(const IntegerProgram& program,
+                                    const VerifyCommand& command) {
+  static const Graph no_graph;
+  const int64_t batch = verification_batch(program);
+  Verifier verifier = naming<GraphError>(command.model, [&] {
+    return Verifier(program, {.batch = batch,
+                              .threads = command.threads,
+                              .levels = command.levels,
+                              .runners = target_levels()});
+  });
+  RequantizationReport report{.requantization = program.requantization()};
+  fmt::print("program of {}, {} thread{}\n", to_string_view(report.requantization),
+             command.threads, command.threads == 1 ? "" : "s");
+  add_certificates(report, verifier);
+  print_certificates(report);
+  run_samples(report, {verifier, no_graph, batch}, {}, command);
+  print_samples(report, verifier.levels());
+  return report;
+}
+
 /// Throws for levels without a level for comparison.
 void check_levels(const std::vector<Level>& levels) {
   const auto runs = [&](Level level) { return std::ranges::count(levels, level) > 0; };
@@ -354,6 +173,46 @@ void check_levels(const std::vector<Level>& levels) {
   require<ArgumentError>(
       std::ranges::any_of(levels, [](Level each) { return each != Level::Reference; }),
       "--levels: expected a level to compare with L2");
+}
+
+/// Returns the options for a program: of the usual levels those that it has, and random inputs.
+/// Throws ArgumentError for options that only models have.
+VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) {
+  require<ArgumentError>(command.program.empty(), "--program: {} is itself a program",
+                         command.model);
+  require<ArgumentError>(!command.data.given(),
+                         "--data and --input: programs are verified on random inputs, expected "
+                         "--random COUNT");
+  require<ArgumentError>(
+      command.usual || std::ranges::count(command.requantizations, program.requantization()) > 0,
+      "--requantization: {} is a program of {}", command.model,
+      to_string_view(program.requantization()));
+  if (std::ranges::equal(command.levels, usual_levels)) {
+    std::erase_if(command.levels, [](Level each) { return each < Level::Reference; });
+  }
+  if (!command.random) command.random = 1000;
+  return command;
+}
+
+VerifyReport verify_file(const VerifyCommand& command) {
+  AnyFile file = load_file(command.model);
+  VerifyReport report{.threads = command.threads};
+  if (const auto* program = std::get_if<IntegerProgram>(&file)) {
+    const VerifyCommand chosen = for_program(command, *program);
+    check_levels(chosen.levels);
+    report.requantizations.push_back(verify_program(*program, chosen));
+    return report;
+  }
+  SavedModel model = before_softmax(std::move(std::get<SavedModel>(file)));
+  DataNeeds needs = needs_of(command.model, model.graph);
+  needs.otherwise = ", or --random COUNT";
+  data::Dataset images;
+  if (command.data.given() || !command.random) images = load_data(command.data, needs).test;
+  for (Requantization requantization : command.requantizations) {
+    report.requantizations.push_back(
+        verify_requantization(model, images, command, requantization));
+  }
+  return report;
 }
 
 }  // namespace
@@ -366,16 +225,9 @@ bool verify(const VerifyCommand& command) {
   files.reads({command.model, command.program});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
-  SavedModel model = before_softmax(load_model(command.model));
-  DataNeeds needs = needs_of(command.model, model.graph);
-  needs.otherwise = ", or --random COUNT";
-  data::Dataset images;
-  if (command.data.given() || !command.random) images = load_data(command.data, needs).test;
-  VerifyReport report{.threads = command.threads};
-  for (Requantization requantization : command.requantizations) {
-    report.requantizations.push_back(
-        verify_requantization(model, images, command, requantization));
-    report.mismatches += report.requantizations.back().mismatches;
+  VerifyReport report = verify_file(command);
+  for (const RequantizationReport& each : report.requantizations) {
+    report.mismatches += each.mismatches;
   }
   write_report(files, command.json, report);
   files.require_written();
@@ -446,7 +298,8 @@ Command add_verify(CLI::App& app) {
       ->check(CLI::IsMember(level_numbers()))
       ->capture_default_str();
   add_option(verify, "--seed", o->seed, "seed of the random inputs", {.low = 0});
-  return {&verify, [o, name, numbers] {
+  return {&verify, [o, name, numbers, &verify] {
+            o->usual = verify.count("--levels") + verify.count("--requantization") == 0;
             o->levels = levels_of(*numbers);
             o->requantizations = requantizations_of(*name, o->levels);
             require<ArgumentError>(o->program.empty() || o->requantizations.size() == 1,

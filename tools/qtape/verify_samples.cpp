@@ -52,14 +52,22 @@ void compare_classes(const Verifier& verifier, int64_t count, size_t width, size
 
 }  // namespace
 
-int64_t verification_batch(const Graph& graph) {
+namespace {
+
+template <class T>
+int64_t batch_of(const T& nodes) {
   try {
-    (void)graph.with_batch(usual_batch);
-    return graph.batch() ? usual_batch : 1;
+    (void)nodes.with_batch(usual_batch);
+    return nodes.batch() ? usual_batch : 1;
   } catch (const GraphError&) {
-    return graph.batch().value_or(1);
+    return nodes.batch().value_or(1);
   }
 }
+
+}  // namespace
+
+int64_t verification_batch(const Graph& graph) { return batch_of(graph); }
+int64_t verification_batch(const IntegerProgram& program) { return batch_of(program); }
 
 size_t Samples::width(size_t input) const {
   const TensorType& type = verifier.program()[verifier.inputs()[input]].value.type;

@@ -11,9 +11,10 @@
 
 namespace qtape::tool {
 
-/// Returns the batch size: 250 if the model supports any batch size, else that with which it
-/// was stored.
+/// Returns the batch size: 250 if the model or program supports any batch size, else that with
+/// which it was stored.
 int64_t verification_batch(const Graph& graph);
+int64_t verification_batch(const IntegerProgram& program);
 
 /// Scores of the levels on samples with labels or targets, by the metric of model and data.
 struct LevelScores {

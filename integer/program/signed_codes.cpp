@@ -1,4 +1,4 @@
-#include "qtape/c99/signed_codes.h"
+#include "qtape/integer/program/signed_codes.h"
 
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/program/integer_node.h"
@@ -101,16 +101,6 @@ int64_t signed_offset(DType dtype) {
 
 RewrittenProgram with_signed_codes(const IntegerProgram& program) {
   return Rewriter(program).run();
-}
-
-RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels) {
-  RewrittenProgram first = merged(program);
-  if (kernels != CKernels::CmsisNn) return first;
-  RewrittenProgram result = with_signed_codes(first.program);
-  for (const ProgramNodeId id : ids(program)) {
-    first.nodes[id] = result.nodes[first.nodes[id]];
-  }
-  return {std::move(result.program), std::move(first.nodes)};
 }
 
 }  // namespace qtape

@@ -1,4 +1,4 @@
-#include "qtape/c99/merged_program.h"
+#include "qtape/integer/program/merged_program.h"
 
 #include <algorithm>
 

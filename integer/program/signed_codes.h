@@ -1,8 +1,7 @@
-// Conversion of integer programs to signed codes, which CMSIS-NN requires.
+// Conversion of integer programs to signed codes, which CMSIS-NN and TensorFlow Lite require.
 #pragma once
 
-#include "qtape/c99/c_kernels.h"
-#include "qtape/c99/merged_program.h"
+#include "qtape/integer/program/merged_program.h"
 #include "qtape/core/types.h"
 
 namespace qtape {
@@ -16,9 +15,5 @@ int64_t signed_offset(DType dtype);
 /// that is quantized with its zero point added before rounding is converted to signed codes by
 /// an additional node.
 RewrittenProgram with_signed_codes(const IntegerProgram& program);
-
-/// Returns the program from which C is generated: `program` merged, and for CMSIS-NN with
-/// signed codes.
-RewrittenProgram program_for_c(const IntegerProgram& program, CKernels kernels);
 
 }  // namespace qtape

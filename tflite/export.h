@@ -1,0 +1,31 @@
+// Export of integer programs to `.tflite` files, for TensorFlow Lite Micro.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "qtape/integer/program/integer_program.h"
+
+namespace qtape {
+
+/// Returns `program`, which must have DoubleRounding, as the bytes of a `.tflite` model of one
+/// sample, with which the reference kernels of TensorFlow Lite Micro compute its codes.
+///
+/// - Inputs and outputs are INT8: the codes of the quantizers of the program's inputs, and
+/// those
+///   that its outputs dequantize. `notes` receives how to quantize each input and dequantize
+///   each output.
+/// - Unsigned codes become signed ones, less 128; convolutions along one axis become
+///   convolutions over images of one row; padding that is neither SAME nor VALID becomes a PAD.
+/// - Tensors have the labels of their nodes.
+///
+/// Throws GraphError with a list of all nodes that TensorFlow Lite Micro does not compute
+/// equally, each with the reason.
+std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* notes = nullptr);
+
+/// Writes the bytes of `to_tflite` to a file and returns their number; an existing file
+/// survives any failure. Also throws IoError.
+int64_t write_tflite(const std::string& path, const IntegerProgram& program,
+                     std::vector<std::string>* notes = nullptr);
+
+}  // namespace qtape

@@ -1,0 +1,89 @@
+#include "qtape/tflite/export.h"
+
+#include <fmt/format.h>
+
+#include "qtape/core/printable.h"
+#include "qtape/integer/program/signed_codes.h"
+#include "qtape/io/files.h"
+#include "qtape/tflite/export/tflite_writers.h"
+
+namespace qtape {
+
+using namespace tflite;
+namespace {
+
+/// True if no output needs a tensor of the node: the value of an output that accumulators
+/// have, or none.
+std::string place_of(const IntegerProgram& program, ProgramNodeId id) {
+  const IntegerNode& node = program[id];
+  const std::string name =
+      node.label.empty() ? std::string() : fmt::format(" '{}'", printable(node.label));
+  return fmt::format("{}{}", name_of(node.op), name);
+}
+
+/// Adds the operators of all nodes; returns the reasons why some are refused.
+std::vector<std::string> write_nodes(TfliteProgram& p) {
+  std::vector<std::string> problems;
+  NodeMap<char, IntegerProgram> unknown(p.program());
+  for (const ProgramNodeId id : ids(p.program())) {
+    const auto& operands = p.program()[id].operands;
+    if (std::ranges::any_of(operands, [&](ProgramNodeId each) { return unknown[each] != 0; })) {
+      unknown[id] = 1;
+      continue;
+    }
+    p.begin(id);
+    try {
+      write_tflite(p.program()[id].op, p);
+    } catch (const GraphError& error) {
+      unknown[id] = 1;
+      problems.push_back(fmt::format("{}: {}", place_of(p.program(), id), error.what()));
+    }
+  }
+  return problems;
+}
+
+void add_notes(const TfliteModel& model, std::vector<std::string>* notes) {
+  if (notes == nullptr) return;
+  const auto note = [&](std::string_view what, int32_t index) {
+    const TfliteTensor& tensor = model.tensors[static_cast<size_t>(index)];
+    notes->push_back(fmt::format("{} '{}': INT8, scale {}, zero point {}", what,
+                                 printable(tensor.name), tensor.scales[0],
+                                 tensor.zero_points[0]));
+  };
+  for (const int32_t each : model.inputs) note("input", each);
+  for (const int32_t each : model.outputs) note("output", each);
+}
+
+}  // namespace
+
+std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* notes) {
+  check(program.requantization() == Requantization::DoubleRounding,
+        "the program has {}, expected DoubleRounding, which TensorFlow Lite Micro computes",
+        to_string_view(program.requantization()));
+  const IntegerProgram one =
+      with_signed_codes(program.batch() ? program.with_batch(1) : program).program;
+  TfliteProgram p(one);
+  std::vector<std::string> problems = write_nodes(p);
+  for (const ProgramNodeId id : one.outputs()) {
+    if (p.has_tensor(id)) {
+      p.model.outputs.push_back(p.tensor_of(id));
+    } else if (problems.empty()) {
+      problems.push_back(
+          fmt::format("output {}: is not codes; quantize it in the model", place_of(one, id)));
+    }
+  }
+  const std::string all = fmt::format("{}", fmt::join(problems, "; "));
+  check(problems.size() != 1, "{}", all);
+  check(problems.empty(), "{} problems: {}", problems.size(), all);
+  add_notes(p.model, notes);
+  return model_bytes(p.model);
+}
+
+int64_t write_tflite(const std::string& path, const IntegerProgram& program,
+                     std::vector<std::string>* notes) {
+  const std::string bytes = to_tflite(program, notes);
+  write_file(path, bytes);
+  return std::ssize(bytes);
+}
+
+}  // namespace qtape

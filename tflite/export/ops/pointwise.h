@@ -1,0 +1,43 @@
+// Ops on single elements, inputs and outputs as operators.
+#pragma once
+
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/tflite/export/tflite_program.h"
+
+namespace qtape::tflite {
+
+/// Inputs are written with their quantizers, outputs as the codes that they dequantize.
+inline void write(const integer::Input& op, TfliteProgram&) {
+  check(op.indices == 0, "TensorFlow Lite Micro has no embedding of codes for indices");
+}
+inline void write(const integer::Quantize&, TfliteProgram& p) {
+  check(std::holds_alternative<integer::Input>(p.operand(0).op),
+        "quantizes {}, expected an input", p.operand(0).label);
+  p.finish_input();
+}
+inline void write(const integer::Dequantize& op, TfliteProgram& p) {
+  check(!op.low && !op.high, "limits floats, expected codes");
+  p.finish(p.tensor(0));
+}
+
+inline void write(const integer::Constant& op, TfliteProgram& p) {
+  const int32_t tensor = p.add_result();
+  p.model.tensors.back().buffer = static_cast<uint32_t>(p.model.buffers.size());
+  p.model.buffers.push_back(op.codes.data);
+  p.finish(tensor);
+}
+
+inline void write(const integer::Add& op, TfliteProgram& p) {
+  p.finish(Builtin::Add, 2, {p.tensor(0), p.tensor(1)},
+           AddOptions{.activation = TfliteProgram::activation(op.grid)});
+}
+inline void write(const integer::Mul& op, TfliteProgram& p) {
+  p.finish(Builtin::Mul, 2, {p.tensor(0), p.tensor(1)},
+           MulOptions{.activation = TfliteProgram::activation(op.grid)});
+}
+inline void write(const integer::Softmax& op, TfliteProgram& p) {
+  p.finish(Builtin::Softmax, 2, {p.tensor(0)},
+           SoftmaxOptions{.beta = static_cast<float>(op.beta)});
+}
+
+}  // namespace qtape::tflite

@@ -1,0 +1,216 @@
+// Products of codes as operators: written with the requantization of their sums.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "qtape/integer/ops/integer_ops.h"
+#include "qtape/tflite/export/tflite_program.h"
+
+namespace qtape::tflite {
+namespace {
+
+/// Returns f32(s_x s_w) of each scale.
+std::vector<float> bias_scales(const TfliteProgram& p, const std::vector<float>& scales,
+                               const IntegerValue& x) {
+  (void)p;
+  std::vector<float> all;
+  for (const float each : scales) all.push_back(static_cast<float>(x.scales[0] * each));
+  return all;
+}
+
+/// Adds the biases of an op; returns -1 if it has none.
+int32_t add_bias(TfliteProgram& p, const QuantizedWeights& weights,
+                 const std::vector<float>& scales, const IntegerValue& x) {
+  const std::vector<int32_t> bias = weights.biases();
+  if (bias.empty()) return -1;
+  const auto bytes = std::as_bytes(std::span(bias));
+  return p.add_constant({.name = p.part("bias"),
+                         .type = TfliteType::Int32,
+                         .shape = {std::ssize(bias)},
+                         .bytes = {bytes.begin(), bytes.end()},
+                         .scales = bias_scales(p, scales, x)});
+}
+
+std::vector<float> scales_of(const QuantizedWeights& weights) {
+  const auto values = weights.scales.values<float>();
+  return {values.begin(), values.end()};
+}
+
+int32_t add_weights(TfliteProgram& p, std::span<const int8_t> codes, std::vector<int64_t> shape,
+                    const std::vector<float>& scales, int axis) {
+  const auto bytes = std::as_bytes(codes);
+  return p.add_constant({.name = p.part("weights"),
+                         .shape = std::move(shape),
+                         .bytes = {bytes.begin(), bytes.end()},
+                         .scales = scales,
+                         .axis = axis});
+}
+
+/// Returns the scales with which a layer multiplies as S[c] says: several select the product in
+/// f64, one the product that is rounded to f32.
+std::vector<float> linear_scales(const integer::Linear& op, const IntegerValue& x) {
+  std::vector<float> scales = scales_of(op.weights);
+  if (op.f32_scales) {
+    check(scales.size() == 1, "scales of products are rounded to f32, expected one scale");
+    return scales;
+  }
+  if (scales.size() == 1) scales.resize(static_cast<size_t>(op.weights.outputs()), scales[0]);
+  const double product = x.scales[0] * double{scales[0]};
+  check(scales.size() > 1 || double{static_cast<float>(product)} == product,
+        "one output has the scale {} of products, which TensorFlow Lite rounds to f32",
+        product);
+  return scales;
+}
+
+void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId from,
+                  const CodeGrid& grid) {
+  const IntegerValue& x = p.program()[from].value;
+  const std::vector<float> scales = linear_scales(op, x);
+  const FullyConnectedOptions options{.activation = TfliteProgram::activation(grid),
+                                      .keep_num_dims = x.type.shape.rank() != 2};
+  const int32_t weights = add_weights(p, op.weights.unpacked(),
+                                      {op.weights.outputs(), op.weights.terms()}, scales, 0);
+  const int32_t bias = add_bias(p, op.weights, scales, x);
+  p.finish(Builtin::FullyConnected, 4, {p.tensor_of(from), weights, bias}, options);
+}
+
+/// Shape of codes as an image, and the windows over it.
+struct ImageConv {
+  Shape x;
+  Shape y;
+  Convolution extents;
+  bool one = false;  ///< along one axis
+};
+
+Shape image(const Shape& shape) {
+  return shape.rank() == 3 ? Shape{shape[0], 1, shape[1], shape[2]} : shape;
+}
+
+/// Adds x with padding that is neither SAME nor VALID.
+int32_t add_border(TfliteProgram& p, int32_t from, const IntegerValue& x, const Shape& shape,
+                   const Window& w) {
+  const auto number = [](int64_t v) { return static_cast<int32_t>(v); };
+  const std::vector<int32_t> pads = {
+      0, 0, number(w.h.begin), number(w.h.end), number(w.w.begin), number(w.w.end), 0, 0};
+  const int32_t numbers = p.add_numbers(p.part("paddings"), pads, Shape{4, 2});
+  const Shape padded = {shape[0], shape[1] + w.h.begin + w.h.end,
+                        shape[2] + w.w.begin + w.w.end, shape[3]};
+  const int32_t result = p.add_tensor(p.part("padded"), x, padded);
+  p.add_operator(Builtin::Pad, 1, {from, numbers}, result);
+  return result;
+}
+
+/// True if TensorFlow Lite pads an axis like this with SAME.
+bool is_same(const WindowAxis& a) {
+  const int64_t out = (a.in + a.stride - 1) / a.stride;
+  const int64_t total = std::max<int64_t>(0, (out - 1) * a.stride + a.span() - a.in);
+  return a.out == out && a.begin == total / 2;
+}
+
+bool is_valid(const WindowAxis& a) {
+  return a.begin == 0 && a.out == (a.in - a.span()) / a.stride + 1;
+}
+
+/// Filters [o, taps, c], as depthwise ones [taps, o].
+std::vector<int8_t> by_taps(const std::vector<int8_t>& codes, int64_t outputs) {
+  const int64_t taps = std::ssize(codes) / std::max<int64_t>(1, outputs);
+  std::vector<int8_t> moved(codes.size());
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      moved[static_cast<size_t>(tap * outputs + o)] =
+          codes[static_cast<size_t>(o * taps + tap)];
+    }
+  }
+  return moved;
+}
+
+template <class O>
+O conv_options(const Window& w, PaddingType padding, Activation activation) {
+  O options;
+  options.padding = padding;
+  options.stride_h = static_cast<int32_t>(w.h.stride);
+  options.stride_w = static_cast<int32_t>(w.w.stride);
+  options.dilation_h = static_cast<int32_t>(w.h.dilation);
+  options.dilation_w = static_cast<int32_t>(w.w.dilation);
+  options.activation = activation;
+  return options;
+}
+
+/// Adds the convolution of the image `from` to the tensor `to`.
+void add_conv(const integer::Conv& op, TfliteProgram& p, int32_t from, int32_t to,
+              const IntegerValue& x, const Window& w, PaddingType padding,
+              Activation activation) {
+  const int64_t channels = x.type.shape[-1];
+  const int64_t outputs = op.weights.outputs();
+  const std::vector<float> scales = scales_of(op.weights);
+  if (op.groups == channels && channels > 1) {
+    const int32_t weights = add_weights(p, by_taps(op.weights.unpacked(), outputs),
+                                        {1, w.h.kernel, w.w.kernel, outputs}, scales, 3);
+    auto options = conv_options<DepthwiseConv2dOptions>(w, padding, activation);
+    options.depth_multiplier = static_cast<int32_t>(outputs / channels);
+    const int32_t bias = add_bias(p, op.weights, scales, x);
+    return p.add_operator(Builtin::DepthwiseConv2d, 3, {from, weights, bias}, to, options);
+  }
+  const int32_t weights =
+      add_weights(p, op.weights.unpacked(),
+                  {outputs, w.h.kernel, w.w.kernel, channels / op.groups}, scales, 0);
+  const int32_t bias = add_bias(p, op.weights, scales, x);
+  p.add_operator(Builtin::Conv2d, 3, {from, weights, bias}, to,
+                 conv_options<Conv2dOptions>(w, padding, activation));
+}
+
+void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
+                const CodeGrid& grid) {
+  const Activation activation = TfliteProgram::activation(grid);
+  const IntegerValue& x = p.program()[source].value;
+  const Shape in = image(x.type.shape);
+  const bool one = x.type.shape.rank() == 3;
+  const Window w = op.extents(x.type.shape).window;
+  int32_t from = p.tensor_of(source);
+  if (one) {
+    const int32_t reshaped = p.add_tensor(p.part("image"), x, in);
+    p.add_operator(Builtin::Reshape, 1, {from}, reshaped, ReshapeOptions{reshape_of(in)});
+    from = reshaped;
+  }
+  const bool same = is_same(w.h) && is_same(w.w);
+  if (!same && !(is_valid(w.h) && is_valid(w.w))) from = add_border(p, from, x, in, w);
+  const PaddingType padding = same ? PaddingType::Same : PaddingType::Valid;
+  if (!one) {
+    const int32_t result = p.add_result();
+    add_conv(op, p, from, result, x, w, padding, activation);
+    return p.finish(result);
+  }
+  const int32_t row = p.add_tensor(p.part("row"), p.out(), image(p.out().type.shape));
+  add_conv(op, p, from, row, x, w, padding, activation);
+  p.finish(Builtin::Reshape, 1, {row}, ReshapeOptions{reshape_of(p.out().type.shape)});
+}
+
+}  // namespace
+
+/// Products are written with their requantization.
+inline void write(const integer::Linear&, TfliteProgram&) {}
+inline void write(const integer::Conv&, TfliteProgram&) {}
+
+inline void write(const integer::Requantize& op, TfliteProgram& p) {
+  const IntegerNode& from = p.operand(0);
+  if (const auto* linear = std::get_if<integer::Linear>(&from.op)) {
+    return write_linear(*linear, p, from.operands[0], op.grid);
+  }
+  if (const auto* conv = std::get_if<integer::Conv>(&from.op)) {
+    return write_conv(*conv, p, from.operands[0], op.grid);
+  }
+  check(from.value.is_codes(), "TensorFlow Lite Micro does not round the sums of {} like this",
+        name_of(from.op));
+  const Activation activation = TfliteProgram::activation(op.grid);
+  if (activation == Activation::None) {
+    return p.finish(Builtin::Quantize, 1, {p.tensor(0)});
+  }
+  check(op.grid.scale == from.value.scales[0] && op.grid.zero_point == from.value.zero_point,
+        "changes the scale and limits the codes, expected one of both");
+  check(activation != Activation::ReluN1To1,
+        "TensorFlow Lite Micro has no operator RELU_N1_TO_1");
+  p.finish(activation == Activation::Relu ? Builtin::Relu : Builtin::Relu6, 1, {p.tensor(0)});
+}
+
+}  // namespace qtape::tflite

@@ -1,0 +1,76 @@
+// An integer program while it is written as a `.tflite` model: what the writers of ops share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qtape/integer/program/integer_node.h"
+#include "qtape/tflite/schema.h"
+
+namespace qtape::tflite {
+
+/// Constant data of a tensor, and its scales.
+struct ConstantData {
+  std::string name;
+  TfliteType type = TfliteType::Int8;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+  std::vector<float> scales = {};
+  int32_t axis = 0;  ///< of the scales
+};
+
+/// The program and the model, at one node. Functions throw GraphError with the reason why the
+/// node cannot be written.
+class TfliteProgram {
+ public:
+  explicit TfliteProgram(const IntegerProgram& program);
+
+  /// Sets the node that is written.
+  void begin(ProgramNodeId id) { current_ = id; }
+  const IntegerProgram& program() const { return program_; }
+  const IntegerNode& node() const { return program_[current_]; }
+  const IntegerNode& operand(size_t i) const { return program_[node().operands[i]]; }
+  const IntegerValue& out() const { return node().value; }
+  const IntegerValue& in(size_t i) const { return operand(i).value; }
+
+  /// Returns the tensor of operand `i`, which must be codes that are written.
+  int32_t tensor(size_t i) const { return tensor_of(node().operands[i]); }
+  /// Returns the tensor of a node. Throws if it has none.
+  int32_t tensor_of(ProgramNodeId id) const;
+  bool has_tensor(ProgramNodeId id) const { return tensors_[id].has_value(); }
+
+  /// Adds a tensor of codes of `value`, in another shape if given.
+  int32_t add_tensor(const std::string& name, const IntegerValue& value,
+                     const std::optional<Shape>& shape = {});
+  int32_t add_constant(const ConstantData& data);
+  /// Adds a constant vector of s32.
+  int32_t add_numbers(const std::string& name, const std::vector<int32_t>& values,
+                      const Shape& shape);
+  void add_operator(Builtin op, int32_t version, std::vector<int32_t> inputs, int32_t output,
+                    Options options = {});
+  /// Adds the operator whose output is the node.
+  void finish(Builtin op, int32_t version, std::vector<int32_t> inputs, Options options = {});
+  /// Makes `tensor` that of the node.
+  void finish(int32_t tensor);
+  /// Adds the tensor of the node, for an operator that is added separately.
+  int32_t add_result();
+  /// Makes the node an input of the model.
+  void finish_input();
+  /// Returns the activation of codes of `grid`.
+  static Activation activation(const CodeGrid& grid);
+  /// Returns a name for a part of the node: `conv1/weights`.
+  std::string part(std::string_view name) const;
+
+  TfliteModel model;
+
+ private:
+  std::string name() const;
+
+  const IntegerProgram& program_;
+  ProgramNodeId current_ = {};
+  NodeMap<std::optional<int32_t>, IntegerProgram> tensors_;
+};
+
+}  // namespace qtape::tflite

@@ -1,0 +1,40 @@
+// Import of quantized models of TensorFlow Lite, as integer programs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qtape/integer/program/integer_program.h"
+
+namespace qtape {
+
+/// Reads an int8 `.tflite` model as a program of DoubleRounding whose codes are those of the
+/// reference kernels of TensorFlow Lite Micro, in every tensor.
+///
+/// - Inputs are f32: a quantizer, which rounds halves away from zero, makes the codes of the
+///   file's int8 input. Outputs are the floats that the file's codes represent. (q - zp) s fed
+///   to an input gives the code q.
+/// - Nodes that write codes have the names of the tensors; a number is appended to a name in
+///   use.
+/// - The first axis is the batch if its extent is 1 in all activations; otherwise the program
+///   has the extents of the file.
+/// - Operators: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD, MUL, AVERAGE_POOL_2D,
+///   MAX_POOL_2D, SOFTMAX, RESHAPE, SQUEEZE, EXPAND_DIMS, PAD, PADV2, CONCATENATION, QUANTIZE,
+///   DEQUANTIZE, RELU and RELU6; fused activations RELU, RELU6 and RELU_N1_TO_1.
+///
+/// Throws IoError for a file that cannot be read. Throws FormatError, which begins with the
+/// path, for damaged files, and with a list of all operators and tensors that are not
+/// supported, each with the reason. `notes` receives a line for each property of the file that
+/// the program does not keep.
+IntegerProgram import_tflite(const std::string& path,
+                             std::vector<std::string>* notes = nullptr);
+
+/// Reads a model from the bytes of a file; messages begin with `name`.
+IntegerProgram parse_tflite(std::string_view bytes, std::string_view name,
+                            std::vector<std::string>* notes = nullptr);
+
+/// True if `bytes` begin as a `.tflite` file does.
+bool is_tflite(std::string_view bytes);
+
+}  // namespace qtape

@@ -1,0 +1,74 @@
+// Operators on single elements, and the softmax.
+#include <array>
+
+#include "qtape/tflite/import/program_reader.h"
+
+namespace qtape::tflite {
+namespace {
+
+void read_add(ProgramReader& reader) {
+  reader.check_operands(2, 2);
+  const auto options = reader.options<AddOptions>();
+  const ProgramNodeId a = reader.codes(0);
+  const ProgramNodeId b = reader.codes(1);
+  reader.finish(integer::Add{reader.output_grid(options.activation)}, {a, b});
+}
+
+void read_mul(ProgramReader& reader) {
+  reader.check_operands(2, 2);
+  const auto options = reader.options<MulOptions>();
+  const ProgramNodeId a = reader.codes(0);
+  const ProgramNodeId b = reader.codes(1);
+  reader.finish(integer::Mul{reader.output_grid(options.activation)}, {a, b});
+}
+
+void read_softmax(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  const CodeGrid grid = reader.grid_of(reader.output());
+  check(grid.scale == 1.0 / 256 && grid.zero_point == -128,
+        "the output has the scale {} and zero point {}, expected 1/256 and -128", grid.scale,
+        grid.zero_point);
+  integer::Softmax softmax;
+  softmax.beta = double{reader.options<SoftmaxOptions>().beta};
+  reader.finish(std::move(softmax), {reader.codes(0)});
+}
+
+/// Of floats, or of codes to another grid.
+void read_quantize(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  const ProgramNodeId x = reader.value(0);
+  const CodeGrid grid = reader.grid_of(reader.output());
+  if (reader.type_of(x).is_codes()) return reader.finish(integer::Requantize{grid}, {x});
+  reader.finish(integer::Quantize{.grid = grid, .rounding = Rounding::HalfAway}, {x});
+}
+
+void read_dequantize(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  check(reader.output().type == TfliteType::Float32, "the output is {}, expected FLOAT32",
+        name_of(reader.output().type));
+  reader.finish(integer::Dequantize{}, {reader.codes(0)});
+}
+
+/// A limit alone: TensorFlow Lite Micro divides different scales in f32, unlike those of
+/// products.
+template <Activation A>
+void read_relu(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  reader.check_same_grid(0);
+  reader.finish(integer::Requantize{reader.output_grid(A)}, {reader.codes(0)});
+}
+
+constexpr std::array readers = {
+    OperatorReader{Builtin::Add, 5, read_add},
+    OperatorReader{Builtin::Mul, 7, read_mul},
+    OperatorReader{Builtin::Softmax, 3, read_softmax},
+    OperatorReader{Builtin::Quantize, 4, read_quantize},
+    OperatorReader{Builtin::Dequantize, 6, read_dequantize},
+    OperatorReader{Builtin::Relu, 3, read_relu<Activation::Relu>},
+    OperatorReader{Builtin::Relu6, 3, read_relu<Activation::Relu6>}};
+
+}  // namespace
+
+std::span<const OperatorReader> pointwise_readers() { return readers; }
+
+}  // namespace qtape::tflite

@@ -1,0 +1,179 @@
+#include "qtape/tflite/import/program_reader.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "qtape/core/printable.h"
+#include "qtape/tflite/activations.h"
+
+namespace qtape::tflite {
+namespace {
+
+bool is_data(const TfliteModel& model, const TfliteTensor& tensor) {
+  return !model.buffers[tensor.buffer].empty();
+}
+
+/// True if all activations with axes have an axis 0 of extent 1.
+bool has_batch(const TfliteModel& model) {
+  const auto single = [&](int32_t index) {
+    const TfliteTensor& tensor = model.tensors[static_cast<size_t>(index)];
+    return is_data(model, tensor) || (!tensor.shape.empty() && tensor.shape[0] == 1);
+  };
+  for (const TfliteOperator& op : model.operators) {
+    if (!std::ranges::all_of(op.outputs, single)) return false;
+  }
+  return std::ranges::all_of(model.inputs, single);
+}
+
+}  // namespace
+
+ProgramReader::ProgramReader(const TfliteModel& model, IntegerProgram& program)
+    : model_(model),
+      program_(program),
+      values_(model.tensors.size()),
+      batched_(has_batch(model)) {}
+
+void ProgramReader::check_operands(size_t least, size_t most) const {
+  const size_t count = op_->inputs.size();
+  check(count >= least && count <= most, "has {} inputs, expected {}", count,
+        least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most));
+  check(op_->outputs.size() == 1, "has {} outputs, expected 1", op_->outputs.size());
+}
+
+bool ProgramReader::has_input(size_t k) const {
+  return k < op_->inputs.size() && op_->inputs[k] >= 0;
+}
+
+const TfliteTensor& ProgramReader::input(size_t k) const {
+  check(has_input(k), "input {} is missing", k);
+  return model_.tensors[static_cast<size_t>(op_->inputs[k])];
+}
+
+const TfliteTensor& ProgramReader::output() const {
+  return model_.tensors[static_cast<size_t>(op_->outputs[0])];
+}
+
+bool ProgramReader::is_constant(const TfliteTensor& tensor) const {
+  return is_data(model_, tensor);
+}
+
+Shape ProgramReader::shape_of(const TfliteTensor& tensor) const {
+  return Shape(std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end()));
+}
+
+std::span<const std::byte> ProgramReader::data_of(const TfliteTensor& tensor, TfliteType type,
+                                                  int64_t size) const {
+  check(tensor.type == type, "tensor '{}' is {}, expected {}", printable(tensor.name),
+        name_of(tensor.type), name_of(type));
+  check(is_constant(tensor), "tensor '{}' is computed, expected a constant",
+        printable(tensor.name));
+  const std::span<const std::byte> data = model_.buffers[tensor.buffer];
+  check(std::ssize(data) == size, "tensor '{}' has {} bytes, expected {}",
+        printable(tensor.name), data.size(), size);
+  return data;
+}
+
+std::vector<int64_t> ProgramReader::numbers(size_t k) const {
+  const TfliteTensor& tensor = input(k);
+  const int64_t n = shape_of(tensor).elements();
+  const auto read = [&]<class T>(TfliteType type) {
+    const auto data = data_of(tensor, type, n * static_cast<int64_t>(sizeof(T)));
+    std::vector<T> values(static_cast<size_t>(n));
+    if (n > 0) std::memcpy(values.data(), data.data(), data.size());
+    return std::vector<int64_t>(values.begin(), values.end());
+  };
+  if (tensor.type == TfliteType::Int64) return read.operator()<int64_t>(TfliteType::Int64);
+  return read.operator()<int32_t>(TfliteType::Int32);
+}
+
+CodeGrid ProgramReader::grid_of(const TfliteTensor& tensor) const {
+  const std::string name = printable(tensor.name);
+  check(tensor.type == TfliteType::Int8, "tensor '{}' is {}, expected INT8", name,
+        name_of(tensor.type));
+  check(tensor.scales.size() == 1, "tensor '{}' has {} scales, expected 1", name,
+        tensor.scales.size());
+  const int64_t zero = tensor.zero_points.empty() ? 0 : tensor.zero_points[0];
+  check(zero >= -128 && zero <= 127, "tensor '{}' has the zero point {}, expected -128..127",
+        name, zero);
+  CodeGrid grid{.scale = double{tensor.scales[0]}, .zero_point = static_cast<int32_t>(zero)};
+  check(std::isnormal(tensor.scales[0]) && tensor.scales[0] > 0,
+        "tensor '{}' has the scale {}, expected a positive normal number", name,
+        tensor.scales[0]);
+  return grid;
+}
+
+CodeGrid ProgramReader::output_grid(Activation activation) const {
+  return limited(grid_of(output()), activation);
+}
+
+void ProgramReader::check_same_grid(size_t k) const {
+  const CodeGrid from = grid_of(input(k));
+  const CodeGrid to = grid_of(output());
+  check(from == to,
+        "changes the scale {} and zero point {} of input {} to {} and {}, expected the same",
+        from.scale, from.zero_point, k, to.scale, to.zero_point);
+}
+
+ProgramNodeId ProgramReader::value(size_t k) {
+  const TfliteTensor& tensor = input(k);
+  const auto index = static_cast<size_t>(op_->inputs[k]);
+  if (values_[index]) return *values_[index];
+  if (!is_constant(tensor)) throw Unknown{};
+  const Shape shape = shape_of(tensor);
+  const auto data = data_of(tensor, TfliteType::Int8, shape.elements());
+  const integer::Constant constant{grid_of(tensor),
+                                   {{DType::S8, shape}, {data.begin(), data.end()}}};
+  values_[index] = program_.add(constant, {}, unused(tensor.name));
+  return *values_[index];
+}
+
+ProgramNodeId ProgramReader::codes(size_t k) {
+  const ProgramNodeId id = value(k);
+  check(type_of(id).is_codes(), "input {} is {}, expected INT8", k, name_of(input(k).type));
+  return id;
+}
+
+ProgramNodeId ProgramReader::add(IntegerOp op, std::initializer_list<ProgramNodeId> operands,
+                                 const std::string& label) {
+  return program_.add(std::move(op), operands, label.empty() ? label : unused(label));
+}
+
+void ProgramReader::finish(ProgramNodeId id) {
+  const Shape& made = type_of(id).type.shape;
+  const Shape stated = shape_of(output());
+  check(made == stated, "computes {}, but tensor '{}' is {}", to_string(made),
+        printable(output().name), to_string(stated));
+  values_[static_cast<size_t>(op_->outputs[0])] = id;
+}
+
+void ProgramReader::finish(IntegerOp op, std::span<const ProgramNodeId> operands) {
+  finish(program_.add(std::move(op), operands, unused(output().name)));
+}
+
+void ProgramReader::finish_limited(IntegerOp op, ProgramNodeId x, Activation activation) {
+  check_same_grid(0);
+  const CodeGrid grid = output_grid(activation);
+  if (grid == output_grid(Activation::None)) return finish(std::move(op), {x});
+  // On its own grid a code is multiplied by one.
+  finish(integer::Requantize{grid}, {add(std::move(op), {x})});
+}
+
+std::string ProgramReader::unused(const std::string& name) const {
+  if (name.empty() || !program_.find(name)) return name;
+  for (int number = 2;; ++number) {
+    const std::string other = fmt::format("{}_{}", name, number);
+    if (!program_.find(other)) return other;
+  }
+}
+
+void ProgramReader::set_value(int32_t tensor, ProgramNodeId id) {
+  values_[static_cast<size_t>(tensor)] = id;
+}
+
+std::optional<ProgramNodeId> ProgramReader::found_value(int32_t tensor) const {
+  return values_[static_cast<size_t>(tensor)];
+}
+
+}  // namespace qtape::tflite
