@@ -1,4 +1,4 @@
-// The norm of codes in C99.
+// The norm and the softmax of codes in C99.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,6 +26,17 @@ inline void write(const integer::Normalize& op, CNode& node) {
       positions, op.groups, width, x.zero_point, int64_t{op.centered}, op.shift, op.epsilon,
       op.least, node.source.array<int8_t>(node.name, "signs", signs),
       node.source.array<int32_t>(node.name, "bias", op.bias.values<int32_t>()), store.argument);
+}
+
+inline void write(const integer::Softmax& op, CNode& node) {
+  node.own_because = "the exponentials are constants here";
+  const Shape& shape = node.out().type.shape;
+  if (shape.elements() == 0) return;
+  const integer::Exponentials exps = op.exponentials(node.in(0).scales[0]);
+  const std::string product = node.source.kernel("high_product", "");
+  node.call(node.source.kernel("softmax", "", {{"PRODUCT", product}}), node.operands[0],
+            node.result, shape.elements() / shape[-1], shape[-1],
+            node.source.array<int32_t>(node.name, "exponentials", exps));
 }
 
 }  // namespace qtape

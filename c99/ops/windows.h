@@ -47,6 +47,20 @@ inline void write(const integer::AvgPool& op, CNode& node) {
             op.count_include_pad ? windows.window.kernel() : 0, store.argument);
 }
 
+inline void write(const integer::MeanPool& op, CNode& node) {
+  const IntegerValue& x = node.in(0);
+  node.own_because = "the means of CMSIS-NN are not called";
+  if (node.out().type.elements() == 0) return;
+  const Pool windows = op.pool(x.type.shape);
+  const std::string code(c_type(x.type.dtype));
+  const std::string window =
+      write_window(node, windows.images, windows.channels, windows.window);
+  const std::string mean = node.source.kernel(
+      "mean_pool", code,
+      {{"X", code}, {"ACC", size_of(x.type.dtype) == 1 ? "int32_t" : "int64_t"}});
+  node.call(mean, node.operands[0], node.result, window);
+}
+
 inline void write(const integer::Structure<qtape::Upsample>&, CNode& node) {
   const Shape& x = node.in(0).type.shape;
   const Shape& y = node.out().type.shape;

@@ -94,7 +94,8 @@ std::vector<int64_t> QuantizedWeights::offsets(const IntegerValue& x) const {
   return all;
 }
 
-IntegerValue QuantizedWeights::accumulators(const IntegerValue& x, const Shape& result) const {
+IntegerValue QuantizedWeights::accumulators(const IntegerValue& x, const Shape& result,
+                                            bool f32_scales) const {
   const auto [n, k] = std::pair(outputs(), terms());
   const std::vector<int8_t> w = unpacked();
   const auto biases = elements<int32_t>(bias);
@@ -105,7 +106,7 @@ IntegerValue QuantizedWeights::accumulators(const IntegerValue& x, const Shape& 
   IntegerValue y{{dtype, result}};
   y.accumulator = of_16_bits ? Accumulator::S64 : Accumulator::S32;
   for (float s : elements<float>(scales)) {
-    y.scales.push_back(x.scales[0] * double{s});
+    y.scales.push_back(accumulator_scale(x.scales[0], s, f32_scales));
     qtape::check(are_scales(y.scales.back(), 1),
                  "accumulators need scales that are normal f32, got {}", y.scales.back());
   }

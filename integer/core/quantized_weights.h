@@ -51,8 +51,17 @@ struct QuantizedWeights {
   void check() const;
   /// Returns the type of the accumulators for codes `x`, in the shape `result` [..., n]. Throws
   /// GraphError for a certificate that does not hold and for invalid scales.
-  IntegerValue accumulators(const IntegerValue& x, const Shape& result) const;
+  /// `f32_scales` as in accumulator_scale.
+  IntegerValue accumulators(const IntegerValue& x, const Shape& result,
+                            bool f32_scales = false) const;
 };
+
+/// Returns the scale of accumulators of codes of scale `s_x` and weights of scale `s_w`: their
+/// product, which is exact, or rounded to f32.
+inline double accumulator_scale(double s_x, float s_w, bool f32_scales) {
+  const double product = s_x * double{s_w};
+  return f32_scales ? double{static_cast<float>(product)} : product;
+}
 
 /// Packs `codes` [n, k] and certifies them for codes `x`. `bias` and `scales` are as above.
 QuantizedWeights pack_weights(std::span<const int8_t> codes, const Shape& shape,

@@ -16,12 +16,14 @@
 #include "qtape/integer/ops/interpolate.h"
 #include "qtape/integer/ops/linear.h"
 #include "qtape/integer/ops/lookup.h"
+#include "qtape/integer/ops/mean_pool.h"
 #include "qtape/integer/ops/normalize.h"
 #include "qtape/integer/ops/pad.h"
 #include "qtape/integer/ops/pairs.h"
 #include "qtape/integer/ops/quantize.h"
 #include "qtape/integer/ops/reduce.h"
 #include "qtape/integer/ops/requantize.h"
+#include "qtape/integer/ops/softmax.h"
 #include "qtape/integer/ops/structure.h"
 #include "qtape/ops/max_pool.h"
 #include "qtape/ops/upsample.h"
@@ -35,8 +37,9 @@ using IntegerOpAlternatives =
                  integer::Constant, integer::Maximum, integer::Minimum, integer::Concat,
                  integer::Slice, integer::Gather, integer::Reshape, integer::Transpose,
                  integer::Structure<MaxPool>, integer::Structure<Upsample>, integer::Pad,
-                 integer::Max, integer::Sum, integer::AvgPool, integer::Interpolate,
-                 integer::Normalize, integer::ArgMax, integer::Embedding, integer::Dequantize>;
+                 integer::Max, integer::Sum, integer::AvgPool, integer::MeanPool,
+                 integer::Interpolate, integer::Normalize, integer::Softmax, integer::ArgMax,
+                 integer::Embedding, integer::Dequantize>;
 
 /// One of the integer ops; its members are compiled once, as those of Op are.
 struct IntegerOp : IntegerOpAlternatives {

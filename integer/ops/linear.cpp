@@ -37,11 +37,11 @@ IntegerValue Linear::infer(IntegerInputs inputs) const {
   weights.check();
   check(outer.rank() >= 1 && outer[-1] == weights.terms(), "x must be [..., {}], got {}",
         weights.terms(), to_string(outer));
-  return weights.accumulators(x, outer.with(-1, weights.outputs()));
+  return weights.accumulators(x, outer.with(-1, weights.outputs()), f32_scales);
 }
 
 void Linear::update(const IntegerBinding& b, IntegerValue& y) const {
-  update_scales(weights, b, y);
+  update_scales(weights, b, y, f32_scales);
 }
 
 IntegerKernel Linear::optimized(const IntegerBinding& b) const {

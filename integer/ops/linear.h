@@ -12,12 +12,16 @@ struct Linear {
   static constexpr std::string_view doc =
       "y[..., c] = sum over i of (x[..., i] - zp) w[c, i] + b[c], in s32 if x has 8 bits and "
       "the certificate proves that the sum fits, else in s64. x codes [..., k], w [n, k]; y "
-      "accumulators with scales s_x s_w[c].";
+      "accumulators with scales s_x s_w[c], rounded to f32 with `f32_scales`.";
 
   QuantizedWeights weights = {};
+  bool f32_scales = false;
 
   static constexpr auto fields() {
-    return std::tuple{field("weights", &Linear::weights, "w, with scales and b")};
+    return std::tuple{
+        field("weights", &Linear::weights, "w, with scales and b"),
+        optional_field("f32_scales", &Linear::f32_scales,
+                       "S[c] is rounded to f32, as TFLite does for weights of one scale")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;

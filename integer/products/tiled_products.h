@@ -13,8 +13,9 @@ namespace qtape {
 Epilogue store_accumulators(const IntegerBinding& binding);
 
 /// Sets the scales of the accumulators y from the current scales of x and weights.
+/// `f32_scales` as in accumulator_scale.
 void update_scales(const QuantizedWeights& weights, const IntegerBinding& binding,
-                   IntegerValue& y);
+                   IntegerValue& y, bool f32_scales = false);
 
 /// Multiplies the rows [..., k] of x. Must run within a SerialLibraries. Throws Error if oneDNN
 /// fails.

@@ -77,6 +77,17 @@ class Rewriter {
     return append(op, node.label);
   }
 
+  /// Halves are rounded away from the unsigned code 0: means keep their unsigned codes.
+  ProgramNodeId add(const integer::MeanPool& op, const IntegerNode& node) {
+    if (signed_offset(node.value.type.dtype) == 0) return append(op, node.label);
+    const CodeGrid grid{node.value.type.dtype, node.value.scales[0], node.value.zero_point,
+                        static_cast<int32_t>(node.value.low),
+                        static_cast<int32_t>(node.value.high)};
+    operands_ = {append(integer::Requantize{grid}, {})};
+    operands_ = {append(op, {})};
+    return append(integer::Requantize{shifted(grid)}, node.label);
+  }
+
   ProgramNodeId add(integer::Quantize op, const IntegerNode& node) {
     const bool exact = op.zero_point == ZeroPoint::AfterRounding;
     if (!exact && signed_offset(op.grid.dtype) != 0) {

@@ -72,6 +72,24 @@ IntegerKernel AvgPool::reference(const IntegerBinding& b) const {
   }};
 }
 
+IntegerKernel MeanPool::reference(const IntegerBinding& b) const {
+  return {.run = [x = operand(b, 0), y = result(b),
+                  g = windows_of(*this, kernel, {}, b.in(0).type.shape, b.out().type.shape)] {
+    int64_t at = 0;
+    for_each_window(g, [&](int64_t n, int64_t i, int64_t j) {
+      for (int64_t c = 0; c < g.channels; ++c) {
+        int64_t sum = 0;
+        int64_t count = 0;
+        for_each_element(g, i, j, [&](int64_t row, int64_t column, int64_t, int64_t) {
+          sum += x[place(g, n, row, column, c)];
+          ++count;
+        });
+        y.set(at++, (sum > 0 ? sum + count / 2 : sum - count / 2) / count);
+      }
+    });
+  }};
+}
+
 template <>
 IntegerKernel Structure<qtape::Upsample>::reference(const IntegerBinding& b) const {
   return {.run = [x = operand(b, 0), y = result(b), to = b.out().type.shape] {

@@ -1,5 +1,7 @@
-// The norm of codes in ONNX: integers of 64 bits.
+// The norm and the softmax of codes in ONNX: integers of 64 bits.
 #pragma once
+
+#include <limits>
 
 #include "qtape/integer/ops/integer_ops.h"
 #include "qtape/onnx/export/onnx_program.h"
@@ -141,6 +143,71 @@ inline Written write(const integer::Normalize& op, OnnxProgram& p) {
               channels("bias", op.bias), "biased");
   const std::string sums = p.cast(h, DType::S32, "sum");
   return {p.in_floats ? p.floats(sums, p.out(), false) : sums};
+}
+
+namespace {
+
+/// Adds round(a b / 2^31), halves upwards, for a b >= 0 or of any sign.
+std::string high_product(const Wide& w, const std::string& a, const std::string& b,
+                         bool positive) {
+  // Not negative before the division, so that it rounds down.
+  const int64_t above = positive ? 0 : int64_t{1} << 62;
+  const std::string sum =
+      w.apply("Add", w.times(a, b, "product"), w.number((int64_t{1} << 30) + above), "sum");
+  const std::string high = w.apply("Div", sum, w.number(int64_t{1} << 31), "high");
+  return positive ? high : w.apply("Sub", high, w.number(above >> 31), "high");
+}
+
+/// Adds the reciprocal of the sums in 2^-31, and the power of two by which shares are divided.
+std::pair<std::string, std::string> reciprocals(const Wide& w, std::string sums) {
+  std::string scale = w.number(1);
+  for (const int t : {8, 4, 2, 1}) {
+    const std::string large = w.reaches(sums, int64_t{1} << (32 - t));
+    const int64_t by = int64_t{1} << t;
+    const std::string factor =
+        w.apply("Sub", w.number(by), w.times(large, w.number(by - 1), "less"), "factor");
+    sums = w.times(sums, factor, "scaled");
+    scale = w.times(scale, factor, "scale");
+  }
+  const std::string half = w.apply("Div", sums, w.number(2), "half");
+  const std::string slope = w.number(integer::reciprocal_slope);
+  std::string x = w.apply("Add", w.number(integer::reciprocal_offset),
+                          high_product(w, half, slope, false), "inverse");
+  for (int step = 0; step < 3; ++step) {
+    const std::string rest =
+        w.apply("Sub", w.number(int64_t{1} << 29), high_product(w, half, x, true), "rest");
+    const std::string more = w.times(high_product(w, x, rest, false), w.number(4), "more");
+    x = w.apply("Add", x, more, "inverse");
+  }
+  const std::string limited = w.p.to.apply("Clip",
+                                           {w.times(x, w.number(2), "twice"), w.number(0),
+                                            w.number(std::numeric_limits<int32_t>::max())},
+                                           w.p.named("limited"));
+  return {limited, w.apply("Div", w.number(int64_t{1} << 35), scale, "unit")};
+}
+
+}  // namespace
+
+/// Exponentials are looked up by the difference of a code from the largest of its row.
+inline Written write(const integer::Softmax& op, OnnxProgram& p) {
+  const Wide w{p};
+  const std::string x = p.cast(p.channels_last(0), DType::S64, "wide");
+  const std::vector<int64_t> last = {p.out().type.shape.rank() - 1};
+  const std::string most = reduced(p, "ReduceMax", x, last, true, 18);
+  const integer::Exponentials exps = op.exponentials(p.in(0).scales[0]);
+  const std::string table = p.to.numbers(p.named("exponentials"), {exps.begin(), exps.end()});
+  const std::string exp =
+      p.to.apply("Gather", {table, w.apply("Sub", most, x, "difference")}, p.named("exp"));
+  const std::string terms =
+      w.apply("Div", w.apply("Add", exp, w.number(2048), "above"), w.number(4096), "term");
+  const auto [factor, unit] = reciprocals(w, reduced(p, "ReduceSum", terms, last, true, 13));
+  const std::string share = high_product(w, factor, exp, true);
+  const std::string half = w.apply("Div", unit, w.number(2), "half");
+  const std::string code =
+      w.apply("Div", w.apply("Add", share, half, "above"), unit, "quotient");
+  const std::string limited =
+      p.to.apply("Clip", {code, w.number(0), w.number(255)}, p.named("limited"));
+  return {p.cast(w.apply("Sub", limited, w.number(128), "code"), DType::S8, "codes")};
 }
 
 }  // namespace qtape

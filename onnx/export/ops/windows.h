@@ -56,6 +56,17 @@ Written average_in_floats(OnnxProgram& p, const integer::AvgPool& op) {
   return {made.output(0), true};
 }
 
+/// Adds the sums of u8 codes less `x_zero` by windows of ones.
+std::string sums_of_windows(OnnxProgram& p, const std::string& x, const std::string& x_zero,
+                            const Pool& pool, bool one) {
+  const auto& [h, w] = pool.window;
+  const Shape filter =
+      one ? Shape{pool.channels, 1, w.kernel} : Shape{pool.channels, 1, h.kernel, w.kernel};
+  const std::vector<int8_t> ones(static_cast<size_t>(filter.elements()), 1);
+  const auto [by, by_zero] = p.unsigned_weights(filter, ones);
+  return conv_integer(p, x, x_zero, by, by_zero, pool.window, one, pool.channels);
+}
+
 /// Adds `x` at `places` along an axis, times their weights in parts of `parts`.
 template <class T>
 std::string weighted(OnnxProgram& p, const std::string& x, int axis, int rank,
@@ -172,6 +183,41 @@ inline Written write(const integer::Pad& op, OnnxProgram& p) {
           written.channels_first};
 }
 
+/// Adds the means of codes by windows of ones, which add the codes themselves: of positive and
+/// of negative sums by themselves, since quotients are rounded towards 0.
+inline Written write(const integer::MeanPool& op, OnnxProgram& p) {
+  IntegerValue codes = p.in(0);
+  check(!p.is_wide(codes.type.dtype), "ONNX adds codes of 8 bits, these have 16");
+  codes.zero_point = 0;
+  const bool one = codes.type.shape.rank() == 3;
+  const Pool pool = op.pool(codes.type.shape);
+  const auto [x, x_zero] = p.unsigned_codes(p.channels_first(0), codes);
+  const std::string sums = sums_of_windows(p, x, x_zero, pool, one);
+  const auto& [h, w] = pool.window;
+  std::vector<int32_t> counts, halves;
+  for (int64_t i = 0; i < h.out; ++i) {
+    for (int64_t j = 0; j < w.out; ++j) {
+      const int64_t count = real_elements(h, i).size() * real_elements(w, j).size();
+      counts.push_back(static_cast<int32_t>(count));
+      halves.push_back(static_cast<int32_t>(count / 2));
+    }
+  }
+  const Shape places = one ? Shape{1, 1, w.out} : Shape{1, 1, h.out, w.out};
+  const auto constant = [&](std::string_view part, const std::vector<int32_t>& values) {
+    return p.to.constant<int32_t>(p.named(part), DType::S32, places, values);
+  };
+  const std::string count = constant("count", counts), half = constant("half", halves);
+  const std::string zero = p.to.scalar<int32_t>(p.named("none"), DType::S32, 0);
+  const auto mean = [&](const std::string& sum) {
+    const std::string positive = p.to.apply("Clip", {sum, zero}, p.named("positive"));
+    const std::string above = p.to.apply("Add", {positive, half}, p.named("above"));
+    return p.to.apply("Div", {above, count}, p.named("mean"));
+  };
+  const std::string opposite = p.to.apply("Sub", {zero, sums}, p.named("opposite"));
+  const std::string means = p.to.apply("Sub", {mean(sums), mean(opposite)}, p.named("means"));
+  return {p.cast(means, codes.type.dtype, "codes"), true};
+}
+
 /// Adds sums by windows of ones, weighted by their divisors.
 inline Written write(const integer::AvgPool& op, OnnxProgram& p) {
   if (p.in_floats) return average_in_floats(p, op);
@@ -180,13 +226,8 @@ inline Written write(const integer::AvgPool& op, OnnxProgram& p) {
   const bool one = shape.rank() == 3;
   const Pool pool = op.pool(shape);
   const auto [x, x_zero] = p.unsigned_codes(p.channels_first(0), p.in(0));
+  const std::string sums = sums_of_windows(p, x, x_zero, pool, one);
   const auto& [h, w] = pool.window;
-  const Shape filter =
-      one ? Shape{pool.channels, 1, w.kernel} : Shape{pool.channels, 1, h.kernel, w.kernel};
-  const std::vector<int8_t> ones(static_cast<size_t>(filter.elements()), 1);
-  const auto [by, by_zero] = p.unsigned_weights(filter, ones);
-  const std::string sums =
-      conv_integer(p, x, x_zero, by, by_zero, pool.window, one, pool.channels);
   const auto common = op.common_divisor(pool, int64_t{1} << 23).value();
   std::vector<int32_t> times;
   for (int64_t i = 0; i < h.out; ++i) {
