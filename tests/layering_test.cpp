@@ -97,7 +97,7 @@ const std::map<std::string, std::vector<std::string>> rooms = {
     {"programs",
      {"core", "io", "ops/core", "distributed", "programs/console", "model/training"}},
     {"onnx", {"core", "io", "ops", "engine", "programs/console", "integer", "deploy"}},
-    {"tflite", {"core", "io", "ops", "engine", "integer", "deploy"}},
+    {"tflite", {"core", "io", "kernels/quantize", "ops", "engine", "integer", "deploy"}},
     {"deploy", {"core", "kernels/quantize", "ops", "engine", "integer"}},
     {"c99",
      {"core", "io", "kernels/quantize", "ops", "engine", "programs/console", "integer",

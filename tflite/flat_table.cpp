@@ -61,9 +61,9 @@ FlatTable::FlatTable(std::shared_ptr<FlatBuffer> buffer, const void* table, std:
   require<FormatError>(buffer_->left >= 0, "{}: tables overlap", place_);
 }
 
-FlatTable FlatTable::root(std::string_view bytes, const char* identifier) {
-  require<FormatError>(bytes.size() >= 12 && bytes.substr(4, 4) == identifier,
-                       "expected a FlatBuffer with the identifier {} at byte 4", identifier);
+FlatTable FlatTable::root(std::string_view bytes, const char* wanted) {
+  require<FormatError>(bytes.size() >= 12 && bytes.substr(4, 4) == wanted,
+                       "expected a FlatBuffer with the identifier {} at byte 4", wanted);
   require<FormatError>(bytes.size() < FLATBUFFERS_MAX_BUFFER_SIZE,
                        "the file has {} bytes, expected fewer than 2 GiB", bytes.size());
   auto buffer = std::make_shared<FlatBuffer>(bytes);

@@ -25,9 +25,9 @@ struct FlatBuffer;
 /// that share bytes add up to several times the buffer.
 class FlatTable {
  public:
-  /// Returns the root of `bytes`, which must have the file identifier `identifier`. Throws
+  /// Returns the root of `bytes`, which must have the file identifier `wanted`. Throws
   /// FormatError if they do not, or exceed 2 GiB.
-  static FlatTable root(std::string_view bytes, const char* identifier);
+  static FlatTable root(std::string_view bytes, const char* wanted);
 
   /// Returns a scalar, or `otherwise` if the field is missing. T: bool, int8_t, uint8_t,
   /// int32_t, uint32_t, uint64_t or float.

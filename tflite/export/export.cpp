@@ -12,8 +12,7 @@ namespace qtape {
 using namespace tflite;
 namespace {
 
-/// True if no output needs a tensor of the node: the value of an output that accumulators
-/// have, or none.
+/// Returns `Requantize 'conv1'`.
 std::string place_of(const IntegerProgram& program, ProgramNodeId id) {
   const IntegerNode& node = program[id];
   const std::string name =

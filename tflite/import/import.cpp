@@ -89,11 +89,11 @@ void read_operators(const TfliteModel& model, ProgramReader& reader, Problems& p
   for (size_t i = 0; i < model.operators.size(); ++i) {
     try {
       read_operator(model.operators[i], reader);
-    } catch (const GraphError& error) {
-      problems.add(place_of(model, i), error.what());
     } catch (const Unknown&) {
       // An operand is that of an operator with a problem; or it is never computed.
       if (problems.texts.empty()) problems.add(place_of(model, i), "reads an unknown tensor");
+    } catch (const Error& error) {
+      problems.add(place_of(model, i), error.what());
     }
   }
 }

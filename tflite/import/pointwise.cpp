@@ -2,9 +2,16 @@
 #include <array>
 
 #include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/import/tables.h"
 
 namespace qtape::tflite {
 namespace {
+
+void finish_table(ProgramReader& reader, const CodeTable& table) {
+  integer::Lookup lookup{reader.grid_of(reader.output()), {}};
+  lookup.table = Tensor::of<int8_t>({256}, table);
+  reader.finish(std::move(lookup), {reader.codes(0)});
+}
 
 void read_add(ProgramReader& reader) {
   reader.check_operands(2, 2);
@@ -49,26 +56,55 @@ void read_dequantize(ProgramReader& reader) {
   reader.finish(integer::Dequantize{}, {reader.codes(0)});
 }
 
-/// A limit alone: TensorFlow Lite Micro divides different scales in f32, unlike those of
-/// products.
-template <Activation A>
+/// A limit alone, or a table.
 void read_relu(ProgramReader& reader) {
   reader.check_operands(1, 1);
-  reader.check_same_grid(0);
-  reader.finish(integer::Requantize{reader.output_grid(A)}, {reader.codes(0)});
+  const CodeGrid x = reader.grid_of(reader.input(0));
+  const CodeGrid y = reader.output_grid(Activation::Relu);
+  if (x == reader.grid_of(reader.output())) {
+    return reader.finish(integer::Requantize{y}, {reader.codes(0)});
+  }
+  finish_table(reader, relu_table(x, y));
 }
 
-constexpr std::array readers = {
+/// The limits are those of the input, whose codes are kept.
+void read_relu6(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  reader.check_same_grid(0);
+  reader.finish(integer::Requantize{reader.output_grid(Activation::Relu6)}, {reader.codes(0)});
+}
+
+void read_leaky_relu(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  finish_table(reader,
+               leaky_relu_table(reader.grid_of(reader.input(0)),
+                                reader.grid_of(reader.output()),
+                                reader.options<LeakyReluOptions>().alpha));
+}
+
+/// A function without options.
+template <CodeTable (*Table)(const CodeGrid&, const CodeGrid&)>
+void read_function(ProgramReader& reader) {
+  reader.check_operands(1, 1);
+  finish_table(reader, Table(reader.grid_of(reader.input(0)), reader.grid_of(reader.output())));
+}
+
+}  // namespace
+
+std::span<const OperatorReader> pointwise_readers() {
+  static constexpr std::array readers = {
     OperatorReader{Builtin::Add, 5, read_add},
     OperatorReader{Builtin::Mul, 7, read_mul},
     OperatorReader{Builtin::Softmax, 3, read_softmax},
     OperatorReader{Builtin::Quantize, 4, read_quantize},
     OperatorReader{Builtin::Dequantize, 6, read_dequantize},
-    OperatorReader{Builtin::Relu, 3, read_relu<Activation::Relu>},
-    OperatorReader{Builtin::Relu6, 3, read_relu<Activation::Relu6>}};
-
-}  // namespace
-
-std::span<const OperatorReader> pointwise_readers() { return readers; }
+    OperatorReader{Builtin::Relu, 3, read_relu},
+    OperatorReader{Builtin::Relu6, 3, read_relu6},
+      OperatorReader{Builtin::LeakyRelu, 2, read_leaky_relu},
+      OperatorReader{Builtin::HardSwish, 1, read_function<hard_swish_table>},
+      OperatorReader{Builtin::Logistic, 3, read_function<logistic_table>},
+      OperatorReader{Builtin::Tanh, 3, read_function<tanh_table>}};
+  return readers;
+}
 
 }  // namespace qtape::tflite

@@ -77,7 +77,7 @@ integer::Conv conv_of(const O& options, const Shape& taps, int64_t groups) {
 
 /// Throws unless input 0 and the weights have four axes.
 void check_axes(const ProgramReader& reader) {
-  for (const size_t k : {0, 1}) {
+  for (const size_t k : {size_t{0}, size_t{1}}) {
     check(reader.input(k).shape.size() == 4, "input {} has {} axes, expected 4", k,
           reader.input(k).shape.size());
   }
@@ -145,13 +145,14 @@ void read_fully_connected(ProgramReader& reader) {
   finish_product(reader, std::move(linear), x, options.activation);
 }
 
-constexpr std::array readers = {
+}  // namespace
+
+std::span<const OperatorReader> product_readers() {
+  static constexpr std::array readers = {
     OperatorReader{Builtin::Conv2d, 8, read_conv},
     OperatorReader{Builtin::DepthwiseConv2d, 7, read_depthwise},
     OperatorReader{Builtin::FullyConnected, 13, read_fully_connected}};
-
-}  // namespace
-
-std::span<const OperatorReader> product_readers() { return readers; }
+  return readers;
+}
 
 }  // namespace qtape::tflite

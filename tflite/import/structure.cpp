@@ -56,15 +56,16 @@ void read_concatenation(ProgramReader& reader) {
   reader.finish(std::move(concat), operands);
 }
 
-constexpr std::array readers = {OperatorReader{Builtin::Reshape, 1, read_reshape},
+}  // namespace
+
+std::span<const OperatorReader> structure_readers() {
+  static constexpr std::array readers = {OperatorReader{Builtin::Reshape, 1, read_reshape},
                                 OperatorReader{Builtin::Squeeze, 2, read_reshape},
                                 OperatorReader{Builtin::ExpandDims, 1, read_reshape},
                                 OperatorReader{Builtin::Pad, 2, read_pad},
                                 OperatorReader{Builtin::PadV2, 2, read_pad},
                                 OperatorReader{Builtin::Concatenation, 2, read_concatenation}};
-
-}  // namespace
-
-std::span<const OperatorReader> structure_readers() { return readers; }
+  return readers;
+}
 
 }  // namespace qtape::tflite

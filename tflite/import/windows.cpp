@@ -19,15 +19,16 @@ void read_pool(ProgramReader& reader, P pool) {
   reader.finish_limited(std::move(pool), x, options.activation);
 }
 
-constexpr std::array readers = {
+}  // namespace
+
+std::span<const OperatorReader> window_readers() {
+  static constexpr std::array readers = {
     OperatorReader{Builtin::AveragePool2d, 3,
                    [](ProgramReader& reader) { read_pool(reader, integer::MeanPool{}); }},
     OperatorReader{Builtin::MaxPool2d, 3, [](ProgramReader& reader) {
                      read_pool(reader, integer::Structure<qtape::MaxPool>{});
                    }}};
-
-}  // namespace
-
-std::span<const OperatorReader> window_readers() { return readers; }
+  return readers;
+}
 
 }  // namespace qtape::tflite

@@ -183,10 +183,10 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
   require<ArgumentError>(!command.data.given(),
                          "--data and --input: programs are verified on random inputs, expected "
                          "--random COUNT");
-  require<ArgumentError>(
-      command.usual || std::ranges::count(command.requantizations, program.requantization()) > 0,
-      "--requantization: {} is a program of {}", command.model,
-      to_string_view(program.requantization()));
+  require<ArgumentError>(command.usual || std::ranges::count(command.requantizations,
+                                                             program.requantization()) > 0,
+                         "--requantization: {} is a program of {}", command.model,
+                         to_string_view(program.requantization()));
   if (std::ranges::equal(command.levels, usual_levels)) {
     std::erase_if(command.levels, [](Level each) { return each < Level::Reference; });
   }

@@ -5,15 +5,14 @@
 #include <vector>
 
 #include "qtape/integer/ops/integer_ops.h"
+#include "qtape/tflite/export/ops/structure.h"
 #include "qtape/tflite/export/tflite_program.h"
 
 namespace qtape::tflite {
 namespace {
 
 /// Returns f32(s_x s_w) of each scale.
-std::vector<float> bias_scales(const TfliteProgram& p, const std::vector<float>& scales,
-                               const IntegerValue& x) {
-  (void)p;
+std::vector<float> bias_scales(const std::vector<float>& scales, const IntegerValue& x) {
   std::vector<float> all;
   for (const float each : scales) all.push_back(static_cast<float>(x.scales[0] * each));
   return all;
@@ -29,7 +28,7 @@ int32_t add_bias(TfliteProgram& p, const QuantizedWeights& weights,
                          .type = TfliteType::Int32,
                          .shape = {std::ssize(bias)},
                          .bytes = {bytes.begin(), bytes.end()},
-                         .scales = bias_scales(p, scales, x)});
+                         .scales = bias_scales(scales, x)});
 }
 
 std::vector<float> scales_of(const QuantizedWeights& weights) {
@@ -75,14 +74,7 @@ void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId fro
   p.finish(Builtin::FullyConnected, 4, {p.tensor_of(from), weights, bias}, options);
 }
 
-/// Shape of codes as an image, and the windows over it.
-struct ImageConv {
-  Shape x;
-  Shape y;
-  Convolution extents;
-  bool one = false;  ///< along one axis
-};
-
+/// Shape of codes as an image, of one row if they have one axis of positions.
 Shape image(const Shape& shape) {
   return shape.rank() == 3 ? Shape{shape[0], 1, shape[1], shape[2]} : shape;
 }

@@ -1,0 +1,126 @@
+// Models of TensorFlow Lite: programs that are written and read again, and files with errors.
+#include <doctest/doctest.h>
+
+#include "qtape/integer/program/session.h"
+#include "qtape/tests/support/errors.h"
+#include "qtape/tests/tflite/tflite_programs.h"
+#include "qtape/tflite/export.h"
+#include "qtape/tflite/import.h"
+#include "qtape/tflite/schema.h"
+
+using namespace qtape;
+using namespace qtape::tflite;
+using namespace qtape::test::tflite_programs;
+using test::error_text;
+
+namespace {
+
+std::string read_error(const TfliteModel& model) {
+  return error_text<FormatError>([&] { (void)parse_tflite(model_bytes(model), "m.tflite"); });
+}
+
+/// Returns the codes of a node for samples that use the whole range of the input.
+std::vector<int8_t> codes_of(const IntegerProgram& program, std::string_view label) {
+  IntegerSession session(program.with_batch(16), {.reference = true});
+  const auto input = session.input<float>(program.at("x"));
+  for (size_t i = 0; i < input.size(); ++i) {
+    input[i] = static_cast<float>(static_cast<int>(i * 7919 % 301) - 150) * 0.02f;
+  }
+  session.run();
+  const auto codes = session.value<int8_t>(program.at(label));
+  return {codes.begin(), codes.end()};
+}
+
+/// A model of one operator.
+TfliteModel model_of(const TfliteOperator& op) {
+  TfliteModel model = parse_model(to_tflite(all_layers()));
+  model.operators = {op};
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("tflite: a program that is written and read has the same codes in every tensor") {
+  const IntegerProgram program = all_layers();
+  const IntegerProgram read = parse_tflite(to_tflite(program), "m.tflite");
+  CHECK(read.requantization() == Requantization::DoubleRounding);
+  for (const std::string label : {"x.codes", "conv", "depthwise", "pointwise", "sum", "largest",
+                                  "mean", "flat", "wide", "narrow", "softmax"}) {
+    CAPTURE(label);
+    CHECK(read[read.at(label)].value == program[program.at(label)].value);
+    CHECK(codes_of(read, label) == codes_of(program, label));
+  }
+}
+
+TEST_CASE("tflite: what is read is written with the same bytes") {
+  const std::string bytes = to_tflite(all_layers());
+  CHECK(to_tflite(parse_tflite(bytes, "m.tflite")) == bytes);
+}
+
+TEST_CASE("tflite: files that are cut or changed give an error or a program") {
+  const std::string bytes = to_tflite(all_layers());
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 64) {
+    CAPTURE(size);
+    CHECK_THROWS_AS((void)parse_tflite(bytes.substr(0, size), "m"), FormatError);
+  }
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    for (const char value : {'\0', '\x7f', '\xff'}) {
+      CAPTURE(at);
+      std::string changed = bytes;
+      changed[at] = value;
+      try {
+        (void)parse_tflite(changed, "m");
+      } catch (const FormatError& error) {
+        CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("tflite: all operators that are not supported are named at once") {
+  TfliteModel model = parse_model(to_tflite(all_layers()));
+  model.operators[0].op = Builtin::Sub;
+  model.operators[2].version = 99;
+  const std::string text = read_error(model);
+  CHECK(text ==
+        "m.tflite: 2 problems: operators[0] SUB 'conv': is not supported; operators[2] CONV_2D "
+        "'pointwise': has version 99, expected 1 to 8");
+}
+
+TEST_CASE("tflite: tensors that operators cannot have") {
+  const TfliteModel model = parse_model(to_tflite(all_layers()));
+  const auto changed = [&](const auto& change) {
+    TfliteModel copy = model;
+    change(copy);
+    return read_error(copy);
+  };
+  const auto weights = static_cast<size_t>(model.operators[0].inputs[1]);
+  CHECK(changed([&](TfliteModel& m) { m.tensors[weights].zero_points[1] = 3; }) ==
+        "m.tflite: operators[0] CONV_2D 'conv': weights 'conv/weights' have the zero point 3, "
+        "expected 0");
+  CHECK(changed([&](TfliteModel& m) { m.tensors[weights].scales[0] = 0; }).find("scale") !=
+        std::string::npos);
+  CHECK(changed([&](TfliteModel& m) { m.inputs = {}; }) == "m.tflite: there are no inputs");
+  CHECK(changed([&](TfliteModel& m) { m.operators[0].inputs[1] = 1000; }) ==
+        "m.tflite: subgraphs[0].operators[0].inputs: 1000 is not one of 24 tensors");
+  CHECK(changed([&](TfliteModel& m) {
+          m.tensors[0].type = TfliteType::UInt8;
+        }).find("is UINT8, expected INT8") != std::string::npos);
+}
+
+TEST_CASE("tflite: programs that TensorFlow Lite Micro does not compute are refused by name") {
+  Layers net(3, {1, 4, 4, 2}, 0.02, 0);
+  net.add(integer::AvgPool{AvgPool{.kernel = {2, 2}}}, "sums");
+  net.add(integer::Requantize{grid(0.03, 0)}, "means");
+  CHECK(error_text<GraphError>([&] { (void)to_tflite(net.finished()); }) ==
+        "Requantize 'means': TensorFlow Lite Micro does not round the sums of AvgPool like "
+        "this");
+  Layers narrow(3, {1, 4, 4, 2}, 0.02, 0);
+  narrow.conv("conv", 2, {1, 1}, Padding::Valid, 1, grid(0.03, 0, -127));
+  CHECK(error_text<GraphError>([&] {
+          (void)to_tflite(narrow.finished());
+        }).find("codes are limited to -127..127, expected -128..127") != std::string::npos);
+  CHECK(error_text<GraphError>([&] {
+          (void)to_tflite(IntegerProgram(Requantization::OnnxQdq));
+        }).find("expected DoubleRounding") != std::string::npos);
+}
