@@ -43,7 +43,7 @@ OPS = {
     "Quantize": {"grid": GRID, "rounding": ("HalfEven", "HalfAway", "HalfUp"),
                  "division": ("Exact", "Reciprocal"),
                  "zero_point": ("AfterRounding", "BeforeRounding")},
-    "Linear": {"weights": WEIGHTS},
+    "Linear": {"weights": WEIGHTS, "f32_scales": False},
     "Conv": {"weights": WEIGHTS, "taps": [1, 1], "stride": [1, 1], "dilation": [1, 1],
              "padding": ("Valid", "Same", "Explicit"), "pads_begin": [0, 0], "pads_end": [0, 0],
              "groups": 1},
@@ -66,9 +66,11 @@ OPS = {
     "Max": REDUCTION,
     "Sum": REDUCTION | {"mean": False},
     "AvgPool": WINDOWS | {"count_include_pad": True},
+    "MeanPool": WINDOWS,
     "Interpolate": {"extents": [], "step": [], "offset": [], "divisor": []},
     "Normalize": {"groups": 1, "joint": False, "centered": True, "shift": 0, "epsilon": 0,
                   "least": 1, "signs": {"s32"}, "scales": {"f32"}, "bias": {"s32"}},
+    "Softmax": {"beta": 1.0},
     "ArgMax": {"axis": -1, "keep_dims": False},
     "Embedding": {},
     "Dequantize": {"low": float | None, "high": float | None},
@@ -317,7 +319,9 @@ def products(a, x, grid, multiply):
 
 
 def linear(a, requantization, x):
-    return products(a.weights, x, x.grid, lambda w: x.acc @ w.T)
+    y = products(a.weights, x, x.grid, lambda w: x.acc @ w.T)
+    scale = y.scale.astype(np.float32).astype(np.float64) if a.f32_scales else y.scale
+    return replace(y, scale=scale)
 
 
 def conv(a, requantization, x):
@@ -500,6 +504,13 @@ def avg_pool(a, requantization, x):
     return Value(y * (L // m), "s32" if bound <= 2**31 - 1 else "s64", x.scale / L)
 
 
+def mean_pool(a, requantization, x):
+    total = windows(a, x.data, 0).sum(0)
+    n = windows(a, np.ones((1, *x.data.shape[1:-1], 1), np.int64), 0).sum(0)
+    require(math.prod(a.kernel) <= 2**23, f"windows of {a.kernel}")
+    return codes(np.sign(total) * ((abs(total) + n // 2) // n), x.grid)
+
+
 def upsample(a, requantization, x):
     require(x.data.ndim == len(a.factor) + 2, f"factor {a.factor} of {list(x.data.shape)}")
     y = x.data
@@ -587,6 +598,64 @@ def normalize(a, requantization, x):
     return Value(h * a.signs.data + a.bias.data, "s32", scale)
 
 
+def high(a, b):
+    """floor(a * b / 2^31 + 1/2)."""
+    return (a * b + 2**30) >> 31
+
+
+def fixed_exp(v):
+    """exp of v <= 0 in 2^-26, in 2^-31."""
+    if v == 0:
+        return 2**31 - 1
+    f = v % 2**24 - 2**24
+    t = f * 2**5 + 2**28
+    t2 = high(t, t)
+    t3, t4 = high(t2, t), high(t2, t2)
+    u = t + int(away(high(int(away(t4, 2)) + t3, 715827883) + t2, 1))
+    e = 1895147668 + high(1895147668, u)
+    factors = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+    for i, factor in enumerate(factors):
+        if (f - v) >> (24 + i) & 1:
+            e = high(e, factor)
+    return e
+
+
+def exponentials(factor):
+    """E of d = 0, -1, .. -255; factor is M."""
+    f, ls = math.frexp(factor)
+    m = math.floor(f * 2**31 + 0.5)
+    if m == 2**31:
+        m, ls = 2**30, ls + 1
+    far = (31 * 2**26) >> ls
+    return np.array([fixed_exp(high(-d << ls, m)) if d <= far else 0 for d in range(256)])
+
+
+def shares(E):
+    """Codes of one row without their zero point."""
+    total = sum((int(e) + 2**11) >> 12 for e in E)
+    k = 32 - total.bit_length()
+    h = (total << k) >> 1
+    r = 1515870810 + high(h, -1010580540)
+    for _ in range(3):
+        r += 4 * high(r, 2**29 - high(h, r))
+    r = min(2 * r, 2**31 - 1)
+    return np.minimum(away(high(r, E), 35 - k), 255)
+
+
+def softmax(a, requantization, x):
+    require(x.dtype == "s8" and x.data.ndim >= 1, f"{x.dtype} {list(x.data.shape)}")
+    require(1 <= x.data.shape[-1] <= 4095, f"rows of {x.data.shape[-1]} codes")
+    require(0 < a.beta < math.inf, f"beta {a.beta}")
+    factor = min(a.beta * float(x.scale[0]) * 2.0**26, 2.0**31 - 1)
+    require(factor > 1, f"beta {a.beta} times scale {float(x.scale[0])}")
+    table = exponentials(factor)
+    y = np.zeros(x.data.shape, np.int64)
+    for row in np.ndindex(*x.data.shape[:-1]):
+        y[row] = shares(table[x.data[row].max() - x.data[row]]) - 128
+    grid = SimpleNamespace(dtype="s8", scale=2.0**-8, zero_point=-128, low=-128, high=127)
+    return codes(y, grid)
+
+
 def arg_max(a, requantization, x):
     require(x.data.shape[a.axis] >= 1, f"axis {a.axis} of {list(x.data.shape)}")
     values = x.data
@@ -638,8 +707,10 @@ RULES = {
     "Max": ("codes", 1, max_codes),
     "Sum": ("codes", 1, sum_codes),
     "AvgPool": ("codes", 1, avg_pool),
+    "MeanPool": ("codes", 1, mean_pool),
     "Interpolate": ("codes", 1, interpolate),
     "Normalize": ("codes", 1, normalize),
+    "Softmax": ("codes", 1, softmax),
     "ArgMax": ("codes accumulators", 1, arg_max),
     "Embedding": ("codes accumulators", 2, embedding),
     "Dequantize": ("codes accumulators", 1, dequantize),

@@ -13,7 +13,7 @@ int64_t signed_offset(DType dtype);
 /// Returns `program` with s8 in place of u8 and s16 in place of u16. Codes and zero points are
 /// reduced by signed_offset; real values, accumulators and rounding stay the same. An input
 /// that is quantized with its zero point added before rounding is converted to signed codes by
-/// an additional node.
+/// an additional node, and so are means of codes, which round by the codes themselves.
 RewrittenProgram with_signed_codes(const IntegerProgram& program);
 
 }  // namespace qtape

@@ -96,11 +96,17 @@ OnnxArray smaller(const Call& c) {
 }
 
 /// The quotient of integers, towards 0.
-OnnxArray divide(const Call& c) {
-  return combined<int64_t>(c, [](int64_t a, int64_t b) {
+template <class T>
+OnnxArray quotients(const Call& c) {
+  return combined<T>(c, [](int64_t a, int64_t b) {
     require<FormatError>(b != 0, "divides by 0");
-    return b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b;
+    return static_cast<T>(b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b);
   });
+}
+
+OnnxArray divide(const Call& c) {
+  const bool narrow = std::holds_alternative<std::vector<int32_t>>(c.in(0).data);
+  return narrow ? quotients<int32_t>(c) : quotients<int64_t>(c);
 }
 
 OnnxArray clip(const Call& c) {

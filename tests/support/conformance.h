@@ -22,6 +22,9 @@ struct ConformanceCase {
 /// Generates all cases, bit-identical each time.
 std::vector<ConformanceCase> conformance_cases();
 
+/// Those of the ops that have the arithmetic of TFLite's kernels, which are among all cases.
+std::vector<ConformanceCase> tflite_cases();
+
 /// Writes `inputs` to the session's Input nodes, in order.
 void feed_inputs(IntegerSession& session, const std::vector<Tensor>& inputs);
 /// Returns the value of a node after a run.

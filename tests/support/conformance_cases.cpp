@@ -640,6 +640,7 @@ std::vector<ConformanceCase> conformance_cases() {
     if (!each.conformance.empty()) all.push_back(of_op(each));
   }
   all.push_back(convolutions());
+  for (ConformanceCase& each : tflite_cases()) all.push_back(std::move(each));
   return all;
 }
 
