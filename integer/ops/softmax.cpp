@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "qtape/integer/core/fixed_point.h"
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/simd/threads.h"
 
@@ -13,17 +14,6 @@ namespace qtape::integer {
 
 using namespace kernels;
 namespace {
-
-constexpr int64_t all_ones = std::numeric_limits<int32_t>::max();
-
-/// Returns a b / 2^31 rounded to nearest, halves upwards.
-int64_t high_product(int64_t a, int64_t b) { return (a * b + (int64_t{1} << 30)) >> 31; }
-
-/// Returns v / 2^bits rounded to nearest, halves away from 0.
-int64_t nearest_shift(int64_t v, int bits) {
-  const int64_t magnitude = (std::abs(v) + (int64_t{1} << (bits - 1))) >> bits;
-  return v < 0 ? -magnitude : magnitude;
-}
 
 /// Factor of differences in Q5.26, as a mantissa of 31 bits and a shift to the left.
 struct DifferenceScale {
@@ -33,7 +23,7 @@ struct DifferenceScale {
   explicit DifferenceScale(double factor) {
     const double fraction = std::frexp(factor, &left);
     mantissa = std::llround(std::ldexp(fraction, 31));
-    if (mantissa <= all_ones) return;
+    if (mantissa <= fixed_one) return;
     mantissa /= 2;
     ++left;
   }
@@ -42,41 +32,7 @@ struct DifferenceScale {
 };
 
 double difference_factor(double beta, double s) {
-  return std::min(beta * s * 0x1p26, static_cast<double>(all_ones));
-}
-
-/// Returns e^v of v <= 0 in Q5.26, in Q0.31.
-int64_t fixed_exp(int64_t v) {
-  if (v == 0) return all_ones;
-  constexpr int64_t quarter = int64_t{1} << 24;
-  constexpr int64_t exp_of_eighth = 1895147668;  // e^(-1/8)
-  constexpr int64_t third = 715827883;
-  // e^(-1/4), e^(-1/2), .. e^(-16)
-  constexpr std::array<int64_t, 7> powers = {1672461947, 1302514674, 790015084, 290630308,
-                                             39332535,   720401,     242};
-  const int64_t part = (v & (quarter - 1)) - quarter;
-  const int64_t quarters = (part - v) / quarter;
-  // The polynomial of degree 4 around -1/8.
-  const int64_t x = part * 32 + (int64_t{1} << 28);
-  const int64_t x2 = high_product(x, x);
-  const int64_t x3 = high_product(x2, x);
-  const int64_t x4 = high_product(x2, x2);
-  const int64_t sixths = high_product(nearest_shift(x4, 2) + x3, third);
-  const int64_t above = x + nearest_shift(sixths + x2, 1);
-  int64_t y = exp_of_eighth + high_product(exp_of_eighth, above);
-  for (size_t bit = 0; bit < powers.size(); ++bit) {
-    if ((quarters >> bit & 1) != 0) y = high_product(y, powers[bit]);
-  }
-  return y;
-}
-
-/// Returns 1 / h for h in [1/2, 1) of Q0.31, in Q1.30 and limited to 31 bits.
-int64_t fixed_reciprocal(int64_t h) {
-  int64_t x = reciprocal_offset + high_product(h, reciprocal_slope);
-  for (int step = 0; step < 3; ++step) {
-    x += 4 * high_product(x, (int64_t{1} << 29) - high_product(h, x));
-  }
-  return std::min(2 * x, all_ones);
+  return std::min(beta * s * 0x1p26, static_cast<double>(fixed_one));
 }
 
 /// Computes one row of n codes.
@@ -87,7 +43,7 @@ void softmax_row(const Exponentials& exps, const int8_t* x, int8_t* y, int64_t n
   for (int64_t i = 0; i < n; ++i)
     sum += static_cast<uint32_t>((int64_t{exp_of(i)} + 2048) >> 12);
   const int left = std::countl_zero(sum);
-  const int64_t factor = fixed_reciprocal((sum << left) >> 1);
+  const int64_t factor = std::min(2 * fixed_reciprocal((sum << left) >> 1), fixed_one);
   const int down = 35 - left;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t code = nearest_shift(high_product(factor, exp_of(i)), down);
@@ -102,7 +58,7 @@ Exponentials Softmax::exponentials(double s) const {
   Exponentials all{};
   for (int64_t d = 0; d < std::ssize(all) && d <= scale.reach(); ++d) {
     const int64_t scaled = high_product(-d * (int64_t{1} << scale.left), scale.mantissa);
-    all[static_cast<size_t>(d)] = static_cast<int32_t>(fixed_exp(scaled));
+    all[static_cast<size_t>(d)] = static_cast<int32_t>(fixed_exp(scaled, 5));
   }
   return all;
 }

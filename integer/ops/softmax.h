@@ -36,9 +36,4 @@ struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
 
-/// Constants of the reciprocal in Q2.29, 48/17 and -32/17: its first approximation of 1 / h is
-/// 48/17 - 32/17 h.
-inline constexpr int32_t reciprocal_offset = 1515870810;
-inline constexpr int32_t reciprocal_slope = -1010580540;
-
 }  // namespace qtape::integer

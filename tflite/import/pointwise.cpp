@@ -76,10 +76,9 @@ void read_relu6(ProgramReader& reader) {
 
 void read_leaky_relu(ProgramReader& reader) {
   reader.check_operands(1, 1);
-  finish_table(reader,
-               leaky_relu_table(reader.grid_of(reader.input(0)),
-                                reader.grid_of(reader.output()),
-                                reader.options<LeakyReluOptions>().alpha));
+  finish_table(
+      reader, leaky_relu_table(reader.grid_of(reader.input(0)), reader.grid_of(reader.output()),
+                               reader.options<LeakyReluOptions>().alpha));
 }
 
 /// A function without options.
@@ -93,13 +92,13 @@ void read_function(ProgramReader& reader) {
 
 std::span<const OperatorReader> pointwise_readers() {
   static constexpr std::array readers = {
-    OperatorReader{Builtin::Add, 5, read_add},
-    OperatorReader{Builtin::Mul, 7, read_mul},
-    OperatorReader{Builtin::Softmax, 3, read_softmax},
-    OperatorReader{Builtin::Quantize, 4, read_quantize},
-    OperatorReader{Builtin::Dequantize, 6, read_dequantize},
-    OperatorReader{Builtin::Relu, 3, read_relu},
-    OperatorReader{Builtin::Relu6, 3, read_relu6},
+      OperatorReader{Builtin::Add, 5, read_add},
+      OperatorReader{Builtin::Mul, 7, read_mul},
+      OperatorReader{Builtin::Softmax, 3, read_softmax},
+      OperatorReader{Builtin::Quantize, 4, read_quantize},
+      OperatorReader{Builtin::Dequantize, 6, read_dequantize},
+      OperatorReader{Builtin::Relu, 3, read_relu},
+      OperatorReader{Builtin::Relu6, 3, read_relu6},
       OperatorReader{Builtin::LeakyRelu, 2, read_leaky_relu},
       OperatorReader{Builtin::HardSwish, 1, read_function<hard_swish_table>},
       OperatorReader{Builtin::Logistic, 3, read_function<logistic_table>},

@@ -149,9 +149,9 @@ void read_fully_connected(ProgramReader& reader) {
 
 std::span<const OperatorReader> product_readers() {
   static constexpr std::array readers = {
-    OperatorReader{Builtin::Conv2d, 8, read_conv},
-    OperatorReader{Builtin::DepthwiseConv2d, 7, read_depthwise},
-    OperatorReader{Builtin::FullyConnected, 13, read_fully_connected}};
+      OperatorReader{Builtin::Conv2d, 8, read_conv},
+      OperatorReader{Builtin::DepthwiseConv2d, 7, read_depthwise},
+      OperatorReader{Builtin::FullyConnected, 13, read_fully_connected}};
   return readers;
 }
 

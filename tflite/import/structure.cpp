@@ -59,12 +59,13 @@ void read_concatenation(ProgramReader& reader) {
 }  // namespace
 
 std::span<const OperatorReader> structure_readers() {
-  static constexpr std::array readers = {OperatorReader{Builtin::Reshape, 1, read_reshape},
-                                OperatorReader{Builtin::Squeeze, 2, read_reshape},
-                                OperatorReader{Builtin::ExpandDims, 1, read_reshape},
-                                OperatorReader{Builtin::Pad, 2, read_pad},
-                                OperatorReader{Builtin::PadV2, 2, read_pad},
-                                OperatorReader{Builtin::Concatenation, 2, read_concatenation}};
+  static constexpr std::array readers = {
+      OperatorReader{Builtin::Reshape, 1, read_reshape},
+      OperatorReader{Builtin::Squeeze, 2, read_reshape},
+      OperatorReader{Builtin::ExpandDims, 1, read_reshape},
+      OperatorReader{Builtin::Pad, 2, read_pad},
+      OperatorReader{Builtin::PadV2, 2, read_pad},
+      OperatorReader{Builtin::Concatenation, 2, read_concatenation}};
   return readers;
 }
 

@@ -23,11 +23,11 @@ void read_pool(ProgramReader& reader, P pool) {
 
 std::span<const OperatorReader> window_readers() {
   static constexpr std::array readers = {
-    OperatorReader{Builtin::AveragePool2d, 3,
-                   [](ProgramReader& reader) { read_pool(reader, integer::MeanPool{}); }},
-    OperatorReader{Builtin::MaxPool2d, 3, [](ProgramReader& reader) {
-                     read_pool(reader, integer::Structure<qtape::MaxPool>{});
-                   }}};
+      OperatorReader{Builtin::AveragePool2d, 3,
+                     [](ProgramReader& reader) { read_pool(reader, integer::MeanPool{}); }},
+      OperatorReader{Builtin::MaxPool2d, 3, [](ProgramReader& reader) {
+                       read_pool(reader, integer::Structure<qtape::MaxPool>{});
+                     }}};
   return readers;
 }
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "qtape/integer/core/fixed_point.h"
 #include "qtape/integer/ops/integer_ops.h"
 #include "qtape/onnx/export/onnx_program.h"
 #include "qtape/onnx/export/ops/structure.h"
@@ -170,8 +171,8 @@ std::pair<std::string, std::string> reciprocals(const Wide& w, std::string sums)
     scale = w.times(scale, factor, "scale");
   }
   const std::string half = w.apply("Div", sums, w.number(2), "half");
-  const std::string slope = w.number(integer::reciprocal_slope);
-  std::string x = w.apply("Add", w.number(integer::reciprocal_offset),
+  const std::string slope = w.number(reciprocal_slope);
+  std::string x = w.apply("Add", w.number(reciprocal_offset),
                           high_product(w, half, slope, false), "inverse");
   for (int step = 0; step < 3; ++step) {
     const std::string rest =
