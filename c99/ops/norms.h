@@ -29,7 +29,6 @@ inline void write(const integer::Normalize& op, CNode& node) {
 }
 
 inline void write(const integer::Softmax& op, CNode& node) {
-  node.own_because = "the exponentials are constants here";
   const Shape& shape = node.out().type.shape;
   if (shape.elements() == 0) return;
   const integer::Exponentials exps = op.exponentials(node.in(0).scales[0]);

@@ -49,7 +49,6 @@ inline void write(const integer::AvgPool& op, CNode& node) {
 
 inline void write(const integer::MeanPool& op, CNode& node) {
   const IntegerValue& x = node.in(0);
-  node.own_because = "the means of CMSIS-NN are not called";
   if (node.out().type.elements() == 0) return;
   const Pool windows = op.pool(x.type.shape);
   const std::string code(c_type(x.type.dtype));

@@ -66,6 +66,16 @@ const std::vector<T>& of(const OnnxArray& array) {
 
 OnnxArray scalar(float v) { return {{}, Floats{v}}; }
 
+TEST_CASE("onnx interpreter: Div of integers, towards 0") {
+  const OnnxArray narrow{{4}, Sums{7, -7, 7, -8}};
+  const OnnxArray by{{4}, Sums{2, 2, -2, 3}};
+  CHECK(of<int32_t>(computed("Div", {narrow, by})) == Sums{3, -3, -3, -2});
+  const OnnxArray wide{{2}, Numbers{int64_t{1} << 40, -9}};
+  CHECK(of<int64_t>(computed("Div", {wide, {{}, Numbers{4}}})) ==
+        Numbers{int64_t{1} << 38, -2});
+  CHECK_THROWS_AS(computed("Div", {narrow, {{}, Sums{0}}}), FormatError);
+}
+
 TEST_CASE("onnx interpreter: ArgMax, the first of equal elements along any axis") {
   const OnnxArray x{{2, 3}, Floats{1, 4, 4, 9, 4, 9}};
   const OnnxArray last = computed("ArgMax", {x}, {}, {{"axis", -1}, {"keepdims", 0}});
