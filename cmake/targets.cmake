@@ -75,6 +75,7 @@ function(qtape_precompile target)
 endfunction()
 
 option(QTAPE_UNITY "Compile several sources at a time" ON)
+option(QTAPE_JOINED_TESTS "Compile several sources of tests at a time" ${QTAPE_UNITY})
 
 # qtape_unity(<target> [EXCEPT <sources>]): compiles the sources of a target several at a time, as
 # parsing the same headers is most of what each takes. EXCEPT: those that take long by themselves,
@@ -93,7 +94,7 @@ endfunction()
 # namespaces of the library; others are exceptions.
 function(qtape_joined variable)
   cmake_parse_arguments(ARG "" "" "SOURCES;EXCEPT" ${ARGN})
-  if(NOT QTAPE_UNITY)
+  if(NOT QTAPE_JOINED_TESTS)
     set(${variable} ${ARG_SOURCES} PARENT_SCOPE)
     return()
   endif()

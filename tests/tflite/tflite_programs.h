@@ -10,8 +10,9 @@
 
 namespace qtape::test::tflite_programs {
 
+/// Returns the grid of s8 codes whose scale is the nearest f32.
 inline CodeGrid grid(double scale, int32_t zero_point, int32_t low = -128) {
-  return {.scale = scale, .zero_point = zero_point, .low = low};
+  return {.scale = double{static_cast<float>(scale)}, .zero_point = zero_point, .low = low};
 }
 
 /// Random numbers that follow a seed.

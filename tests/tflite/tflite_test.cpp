@@ -3,7 +3,7 @@
 
 #include "qtape/integer/program/session.h"
 #include "qtape/tests/support/errors.h"
-#include "qtape/tests/tflite/tflite_programs.h"
+#include "qtape/tests/tflite/random_program.h"
 #include "qtape/tflite/export.h"
 #include "qtape/tflite/import.h"
 #include "qtape/tflite/schema.h"
@@ -21,7 +21,7 @@ std::string read_error(const TfliteModel& model) {
 
 /// Returns the codes of a node for samples that use the whole range of the input.
 std::vector<int8_t> codes_of(const IntegerProgram& program, std::string_view label) {
-  IntegerSession session(program.with_batch(16), {.reference = true});
+  IntegerSession session(program.with_batch(4), {.reference = true});
   const auto input = session.input<float>(program.at("x"));
   for (size_t i = 0; i < input.size(); ++i) {
     input[i] = static_cast<float>(static_cast<int>(i * 7919 % 301) - 150) * 0.02f;
@@ -29,13 +29,6 @@ std::vector<int8_t> codes_of(const IntegerProgram& program, std::string_view lab
   session.run();
   const auto codes = session.value<int8_t>(program.at(label));
   return {codes.begin(), codes.end()};
-}
-
-/// A model of one operator.
-TfliteModel model_of(const TfliteOperator& op) {
-  TfliteModel model = parse_model(to_tflite(all_layers()));
-  model.operators = {op};
-  return model;
 }
 
 }  // namespace
@@ -55,6 +48,20 @@ TEST_CASE("tflite: a program that is written and read has the same codes in ever
 TEST_CASE("tflite: what is read is written with the same bytes") {
   const std::string bytes = to_tflite(all_layers());
   CHECK(to_tflite(parse_tflite(bytes, "m.tflite")) == bytes);
+}
+
+TEST_CASE("tflite: random programs that are written and read have the same codes") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    const IntegerProgram program = random_program(seed);
+    const IntegerProgram read = parse_tflite(to_tflite(program), "m.tflite");
+    for (const IntegerNode& node : program.nodes()) {
+      if (!node.value.is_codes() || node.label.empty()) continue;
+      CAPTURE(node.label);
+      CHECK(read[read.at(node.label)].value.scales == node.value.scales);
+      CHECK(codes_of(read, node.label) == codes_of(program, node.label));
+    }
+  }
 }
 
 TEST_CASE("tflite: files that are cut or changed give an error or a program") {

@@ -18,11 +18,11 @@ std::vector<float> bias_scales(const std::vector<float>& scales, const IntegerVa
   return all;
 }
 
-/// Adds the biases of an op; returns -1 if it has none.
+/// Adds the biases of an op, 0 if it has none: TensorFlow Lite Micro aborts on depthwise
+/// convolutions without them.
 int32_t add_bias(TfliteProgram& p, const QuantizedWeights& weights,
                  const std::vector<float>& scales, const IntegerValue& x) {
-  const std::vector<int32_t> bias = weights.biases();
-  if (bias.empty()) return -1;
+  const std::vector<int32_t> bias = weights.all_biases();
   const auto bytes = std::as_bytes(std::span(bias));
   return p.add_constant({.name = p.part("bias"),
                          .type = TfliteType::Int32,

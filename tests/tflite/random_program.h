@@ -1,0 +1,156 @@
+// Random programs that TensorFlow Lite Micro computes.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "qtape/tests/tflite/tflite_programs.h"
+#include "qtape/tflite/activations.h"
+
+namespace qtape::test::tflite_programs {
+
+/// Adds random layers to a program.
+class RandomLayers {
+ public:
+  explicit RandomLayers(uint64_t seed)
+      : net_(seed,
+             {1, 5 + static_cast<int64_t>(seed % 7), 6, 1 + static_cast<int64_t>(seed % 5)},
+             0.01 + 0.001 * static_cast<double>(seed % 17),
+             static_cast<int32_t>(seed % 255) - 128) {}
+
+  IntegerProgram finished(int64_t layers) {
+    for (int64_t i = 0; i < layers; ++i) add();
+    net_.flatten(label("flat"));
+    const bool rounded = below(2) == 0;
+    net_.linear(label("linear"), 2 + below(9), rounded, random_grid());
+    if (below(2) == 0)
+      net_.add(integer::Softmax{.beta = 0.5 + 0.25 * double(below(4))}, label("softmax"));
+    return net_.finished();
+  }
+
+ private:
+  int64_t below(int64_t end) { return net_.numbers.below(end); }
+  std::string label(const std::string& name) { return name + std::to_string(++labels_); }
+  const Shape& shape() const { return net_.value().type.shape; }
+
+  /// A grid whose scale suits sums of layers, limited by a random activation.
+  CodeGrid random_grid() {
+    const CodeGrid plain = grid(0.02 + 0.01 * static_cast<double>(below(60)),
+                                static_cast<int32_t>(below(256)) - 128);
+    return tflite::limited(plain, static_cast<tflite::Activation>(below(4)));
+  }
+
+  void add() {
+    switch (below(9)) {
+      case 0:
+        return add_conv(false);
+      case 1:
+        return add_conv(true);
+      case 2:
+        return add_sum();
+      case 3:
+        return add_product();
+      case 4:
+        return add_pool();
+      case 5:
+        return add_border();
+      case 6:
+        return add_join();
+      case 7:
+        net_.add(integer::Requantize{tflite::limited(random_grid(), tflite::Activation::None)},
+                 label("rescaled"));
+        return;
+      default:
+        return add_limit();
+    }
+  }
+
+  Padding padding() { return static_cast<Padding>(below(3)); }
+
+  void add_conv(bool depthwise) {
+    integer::Conv op;
+    const int64_t channels = shape()[-1];
+    op.taps = Shape{1 + below(std::min<int64_t>(3, shape()[1])),
+                    1 + below(std::min<int64_t>(3, shape()[2]))};
+    op.padding = padding();
+    if (op.padding == Padding::Explicit) {
+      op.pads_begin = Shape{below(3), below(3)};
+      op.pads_end = Shape{below(3), below(3)};
+    }
+    op.stride = Shape{1 + below(2), 1 + below(2)};
+    const bool fits = 2 * (op.taps[0] - 1) < shape()[1] && 2 * (op.taps[1] - 1) < shape()[2];
+    if (fits && op.stride == Shape{1, 1}) op.dilation = Shape{1 + below(2), 1 + below(2)};
+    const int64_t outputs = depthwise ? channels * (1 + below(2)) : 1 + below(8);
+    op.groups = depthwise ? channels : 1;
+    const Shape weights = {outputs, op.taps.elements() * channels / op.groups};
+    op.weights = pack_weights(net_.numbers.codes(weights.elements()), weights, 8,
+                              net_.numbers.scales(below(4) == 0 ? 1 : outputs),
+                              net_.numbers.biases(below(5) == 0 ? 0 : outputs),
+                              op.factors(net_.value()));
+    net_.add(std::move(op), label("sums"));
+    net_.add(integer::Requantize{random_grid()}, label("conv"));
+  }
+
+  /// Adds codes of another grid, or a constant for each channel.
+  void add_sum() {
+    const ProgramNodeId a = net_.last;
+    net_.add(integer::Requantize{tflite::limited(random_grid(), tflite::Activation::None)},
+             label("other"));
+    const ProgramNodeId b = below(2) == 0 ? constant() : net_.last;
+    net_.last = net_.program.add(integer::Add{random_grid()}, {a, b}, label("sum"));
+  }
+  void add_product() {
+    const ProgramNodeId b = below(2) == 0 ? constant() : net_.last;
+    net_.last = net_.program.add(integer::Mul{random_grid()}, {net_.last, b}, label("product"));
+  }
+  ProgramNodeId constant() {
+    const Shape at = {1, 1, 1, shape()[-1]};
+    const integer::Constant op{tflite::limited(random_grid(), tflite::Activation::None),
+                               Tensor::of<int8_t>(at, net_.numbers.codes(at.elements()))};
+    return net_.program.add(op, {}, label("constant"));
+  }
+
+  template <class P>
+  void add_windows(P op) {
+    op.kernel = Shape{1 + below(std::min<int64_t>(4, shape()[1])),
+                      1 + below(std::min<int64_t>(4, shape()[2]))};
+    op.stride = Shape{1 + below(2), 1 + below(2)};
+    op.padding = below(2) == 0 ? Padding::Same : Padding::Valid;
+    net_.add(std::move(op), label("pool"));
+  }
+  void add_pool() {
+    if (below(2) == 0) return add_windows(integer::MeanPool{});
+    add_windows(integer::Structure<MaxPool>{});
+  }
+
+  void add_border() {
+    if (shape().elements() > 2000) return;
+    net_.add(integer::Pad{{0, below(3), below(3), below(2)},
+                          {0, below(3), below(3), below(2)},
+                          net_.value().zero_point},
+             label("padded"));
+  }
+  void add_join() {
+    if (shape().elements() > 2000) return;
+    integer::Concat op;
+    op.axis = static_cast<int>(1 + below(3));
+    op.count = 2;
+    net_.last = net_.program.add(op, {net_.last, net_.last}, label("joined"));
+  }
+  void add_limit() {
+    const IntegerValue& x = net_.value();
+    CodeGrid to = grid(x.scales[0], x.zero_point);
+    to = tflite::limited(to,
+                         below(2) == 0 ? tflite::Activation::Relu : tflite::Activation::Relu6);
+    net_.add(integer::Requantize{to}, label("limited"));
+  }
+
+  Layers net_;
+  int64_t labels_ = 0;
+};
+
+inline IntegerProgram random_program(uint64_t seed) {
+  return RandomLayers(seed).finished(1 + static_cast<int64_t>(seed % 8));
+}
+
+}  // namespace qtape::test::tflite_programs
