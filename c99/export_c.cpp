@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "qtape/integer/program/signed_codes.h"
 #include "qtape/core/error.h"
+#include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
 
 namespace qtape {

@@ -6,8 +6,8 @@
 #include "qtape/c99/c_grid.h"
 #include "qtape/c99/c_library.h"
 #include "qtape/c99/cmsis_nn.h"
-#include "qtape/integer/program/signed_codes.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/signed_codes.h"
 
 namespace qtape {
 namespace {

@@ -71,7 +71,7 @@ cmake --build "$work/installed" >"$work/log" || { cat "$work/log"; exit 1; }
 # The licence, and use of the library by pkg-config, in a relocated prefix.
 [ -n "$(find "$work/prefix" -path '*/doc/*' -name LICENSE)" ]
 # pkg-config links every library that is installed, except the optional ones.
-for library in $(find "$work/prefix" -name 'libqtape_*.a' -printf '%f\n' | grep -v 'onnx\|distributed'); do
+for library in $(find "$work/prefix" -name 'libqtape_*.a' -printf '%f\n' | grep -v 'onnx\|tflite\|distributed'); do
   name=${library#lib}
   grep -q -e " -l${name%.a} " "$(find "$work/prefix" -name qtape.pc)" || { echo "qtape.pc lacks $name"; exit 1; }
 done

@@ -387,12 +387,11 @@ IntegerKernel tiled_kernel(const QuantizedWeights& weights,
 
 void update_scales(const QuantizedWeights& weights, const IntegerBinding& b, IntegerValue& y,
                    bool f32_scales) {
-  const auto* own = reinterpret_cast<const float*>(weights.scales.data.data());
-  const float* s_w = b.weights == nullptr ? own : b.weights->scales.data();
-  const int64_t count =
-      b.weights == nullptr ? weights.scales.type.elements() : std::ssize(b.weights->scales);
+  const auto own = weights.scales.values<float>();
+  const auto s_w = b.weights == nullptr ? own : std::span<const float>(b.weights->scales);
   for (size_t c = 0; c < y.scales.size(); ++c) {
-    y.scales[c] = accumulator_scale(b.in(0).scales[0], s_w[count == 1 ? 0 : c], f32_scales);
+    const float each = s_w[s_w.size() == 1 ? 0 : c];
+    y.scales[c] = accumulator_scale(b.in(0).scales[0], each, f32_scales);
   }
 }
 

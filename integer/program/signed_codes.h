@@ -1,8 +1,8 @@
 // Conversion of integer programs to signed codes, which CMSIS-NN and TensorFlow Lite require.
 #pragma once
 
-#include "qtape/integer/program/merged_program.h"
 #include "qtape/core/types.h"
+#include "qtape/integer/program/merged_program.h"
 
 namespace qtape {
 

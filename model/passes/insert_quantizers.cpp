@@ -276,6 +276,14 @@ Graph complete_quantizers(const Graph& graph, const Op& quantizer,
   return result;
 }
 
+Graph quantize_answers(const Graph& graph, const Op& quantizer) {
+  std::set<NodeId> nodes;
+  for (const NodeId id : graph.answers()) {
+    if (!preceding_quantizer(graph, id)) nodes.insert(id);
+  }
+  return quantize_after(graph, nodes, quantizer, quantizer);
+}
+
 CodeRange usual_weight_codes(int bits) {
   return bits <= most_bits_full ? CodeRange::Full : CodeRange::Narrow;
 }

@@ -34,6 +34,10 @@ struct InsertOptions {
 Graph complete_quantizers(const Graph& graph, const Op& quantizer,
                           const std::optional<Op>& averaged = std::nullopt);
 
+/// Returns a copy of `graph` with `quantizer` after each answer that is not quantized, for
+/// targets whose outputs are codes. A loss reads the quantized answer.
+Graph quantize_answers(const Graph& graph, const Op& quantizer);
+
 /// True for GlobalAvgPool and Mean, and views of them.
 bool is_mean(const Graph& graph, NodeId id);
 

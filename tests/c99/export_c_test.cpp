@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <map>
 
-#include "qtape/integer/program/signed_codes.h"
 #include "qtape/core/random.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/console/subprocess.h"
 #include "qtape/tests/support/conformance.h"

@@ -8,6 +8,7 @@ cd "$work" || exit 1
 
 "$train" "${short[@]}" --save m.json --json trained.json --report run >trained.txt
 "$train" "${short[@]}" --epochs 1 --weight-bits 0 --activation-bits 0 --save f.json >/dev/null
+"$train" "${short[@]}" --epochs 1 --weight-bits 8 --activation-bits 8 --save w8.json >/dev/null
 "$tool" convert m.json -o p.json >/dev/null
 "$build/tests/write_lenet" lenet.onnx
 "$build/examples/train_cnn" --model DSCNN --width 10 --samples 64 --epochs 1 --batch 16 --save cnn.json >/dev/null
@@ -16,7 +17,7 @@ echo "{\"command\": [\"$train\", \"--samples\", \"64\", \"--layers\", \"8\", \"-
 # By command: the file to read, m.json by default, and further options; data and output follow from
 # its help.
 declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json [sweep]=grid.json
-  ["export c"]=p.json)
+  ["export c"]=p.json ["export tflite"]=w8.json)
 declare -A options=(
   [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [verify]="--random 50 --threads 1" [profile]="--steps 3 --threads 1"
   [train]="-o t.json --epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"

@@ -96,7 +96,8 @@ void TfliteProgram::finish(Builtin op, int32_t version, std::vector<int32_t> inp
 void TfliteProgram::finish(int32_t tensor) { tensors_[current_] = tensor; }
 
 void TfliteProgram::finish_input() {
-  const int32_t result = add_result();
+  const std::string& label = operand(0).label;
+  const int32_t result = add_tensor(label.empty() ? name() : label, out());
   model.inputs.push_back(result);
   finish(result);
 }

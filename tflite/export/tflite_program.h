@@ -56,7 +56,7 @@ class TfliteProgram {
   void finish(int32_t tensor);
   /// Adds the tensor of the node, for an operator that is added separately.
   int32_t add_result();
-  /// Makes the node an input of the model.
+  /// Makes the node, which quantizes an input, an input of the model with the label of that.
   void finish_input();
   /// Returns the activation of codes of `grid`.
   static Activation activation(const CodeGrid& grid);

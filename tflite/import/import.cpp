@@ -126,10 +126,10 @@ void add_notes(const TfliteModel& model, const ProgramReader& reader,
   if (!reader.batched()) {
     notes->push_back("axis 0 of a tensor is not 1: the program has the extents of the file");
   }
-  const auto biased = std::ranges::count_if(
+  const auto variables = std::ranges::count_if(
       model.tensors, [](const TfliteTensor& tensor) { return tensor.is_variable; });
-  if (biased > 0) {
-    notes->push_back(fmt::format("{} variable tensors are not kept between runs", biased));
+  if (variables > 0) {
+    notes->push_back(fmt::format("{} variable tensors are not kept between runs", variables));
   }
 }
 

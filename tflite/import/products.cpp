@@ -26,13 +26,13 @@ void check_weights(const TfliteTensor& w, int64_t outputs, int axis) {
 /// Returns the codes of weights, of 8 or 4 bits.
 std::vector<int8_t> weight_codes(const ProgramReader& reader, const TfliteTensor& w) {
   const int64_t n = reader.shape_of(w).elements();
-  std::vector<int8_t> codes(static_cast<size_t>(n));
   if (w.type != TfliteType::Int4) {
     const auto data = reader.data_of(w, TfliteType::Int8, n);
-    if (n > 0) std::memcpy(codes.data(), data.data(), data.size());
-    return codes;
+    const auto* first = reinterpret_cast<const int8_t*>(data.data());
+    return {first, first + data.size()};
   }
   const auto data = reader.data_of(w, TfliteType::Int4, (n + 1) / 2);
+  std::vector<int8_t> codes(static_cast<size_t>(n));
   for (size_t i = 0; i < codes.size(); ++i) {
     const int bits = (std::to_integer<int>(data[i / 2]) >> (4 * (i % 2))) & 15;
     codes[i] = static_cast<int8_t>(bits < 8 ? bits : bits - 16);
@@ -43,8 +43,8 @@ std::vector<int8_t> weight_codes(const ProgramReader& reader, const TfliteTensor
 /// Returns the biases of input 2, or none.
 std::vector<int32_t> biases(const ProgramReader& reader, int64_t outputs) {
   if (!reader.has_input(2)) return {};
-  std::vector<int32_t> bias(static_cast<size_t>(outputs));
   const auto data = reader.data_of(reader.input(2), TfliteType::Int32, outputs * 4);
+  std::vector<int32_t> bias(static_cast<size_t>(outputs));
   if (outputs > 0) std::memcpy(bias.data(), data.data(), data.size());
   return bias;
 }

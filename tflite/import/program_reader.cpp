@@ -160,10 +160,10 @@ void ProgramReader::finish_limited(IntegerOp op, ProgramNodeId x, Activation act
   finish(integer::Requantize{grid}, {add(std::move(op), {x})});
 }
 
-std::string ProgramReader::unused(const std::string& name) const {
+std::string ProgramReader::unused(const std::string& name) {
   if (name.empty() || !program_.find(name)) return name;
-  for (int number = 2;; ++number) {
-    const std::string other = fmt::format("{}_{}", name, number);
+  for (int& number = copies_.try_emplace(name, 1).first->second;;) {
+    const std::string other = fmt::format("{}_{}", name, ++number);
     if (!program_.find(other)) return other;
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -73,7 +74,7 @@ class ProgramReader {
   void finish_limited(IntegerOp op, ProgramNodeId x, Activation activation);
 
   /// Returns a name that no node has: `name`, or one with a number.
-  std::string unused(const std::string& name) const;
+  std::string unused(const std::string& name);
   void set_value(int32_t tensor, ProgramNodeId id);
   std::optional<ProgramNodeId> found_value(int32_t tensor) const;
   /// True if axis 0 of all activations is the batch.
@@ -84,6 +85,7 @@ class ProgramReader {
   IntegerProgram& program_;
   const TfliteOperator* op_ = nullptr;
   std::vector<std::optional<ProgramNodeId>> values_;  // by tensor
+  std::map<std::string, int> copies_;                 // numbers in use, by name
   bool batched_;
 };
 

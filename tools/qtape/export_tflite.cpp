@@ -2,20 +2,25 @@
 
 #include <CLI/CLI.hpp>
 
-#include "qtape/integer/program/integer_program.h"
+#include "qtape/integer/program/integer_node.h"
+#include "qtape/model/quantization.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tflite/export.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
 struct ExportTfliteCommand {
   std::string file;    ///< program of DoubleRounding, or model
+  DataOptions data;    ///< from which the range of a model's outputs is measured
   std::string output;  ///< file to write
+  int threads = default_threads();
   std::string json = {};
 };
 
@@ -24,19 +29,45 @@ namespace {
 struct TfliteReport {
   int64_t nodes = 0;
   int64_t bytes = 0;
+  int64_t samples = 0;
   std::vector<std::string> tensors = {};
 
   static constexpr auto fields() {
     using R = TfliteReport;
     return std::tuple{
         field("nodes", &R::nodes, "of the program"), field("bytes", &R::bytes, "of the file"),
+        field("samples", &R::samples,
+              "from which the ranges of outputs were measured; 0: they were quantized before"),
         field("tensors", &R::tensors, "grids of inputs and outputs, one line each")};
   }
 };
 
 void print(const TfliteReport& report) {
+  if (report.samples > 0) {
+    fmt::print("outputs are quantized to 8 bits, by their ranges on {} samples\n",
+               report.samples);
+  }
   fmt::print("{} nodes, {} bytes\n", report.nodes, report.bytes);
   for (const std::string& each : report.tensors) fmt::print("{}\n", each);
+}
+
+/// Quantizes the answers of a model that are sums, as its operators end in codes.
+void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
+                      TfliteReport& report) {
+  const Op quantizer = *calibrated_quantizers(8, 8).input;
+  Graph graph = quantize_answers(saved.graph, quantizer);
+  if (graph == saved.graph) return;
+  require<ArgumentError>(command.data.given(),
+                         "{}: the outputs are sums, but operators of TensorFlow Lite Micro end "
+                         "in codes; expected --data or --input, to measure their ranges",
+                         command.file);
+  const data::Dataset samples =
+      load_data(command.data, needs_of(command.file, saved.graph)).train;
+  Model model(std::move(graph), 0);
+  report.samples = std::min(samples.size(), usual_calibration_samples);
+  (void)start_from(model, saved.parameters, samples, report.samples, command.threads);
+  saved.graph = model.graph();
+  saved.parameters = std::move(model.parameters());
 }
 
 }  // namespace
@@ -45,12 +76,18 @@ void print(const TfliteReport& report) {
 void export_tflite(const ExportTfliteCommand& command) {
   examples::OutputFiles files;
   files.reads({command.file});
+  files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   AnyFile file = load_file(command.file);
+  TfliteReport report;
+  if (auto* model = std::get_if<SavedModel>(&file)) {
+    *model = before_softmax(std::move(*model));
+    quantize_outputs(*model, command, report);
+  }
   const IntegerProgram program = exported_program(
       file, command.file, std::nullopt, Requantization::DoubleRounding, false, Layout::nhwc);
-  TfliteReport report{.nodes = program.size()};
+  report.nodes = program.size();
   files.save(command.output, [&](const std::string& path) {
     naming<GraphError>(command.file,
                        [&] { report.bytes = write_tflite(path, program, &report.tensors); });
@@ -66,6 +103,7 @@ Command add_export_tflite(CLI::App& app) {
       "tflite", "Write an integer program of DoubleRounding for TensorFlow Lite Micro");
   to_tflite.add_option("file", o->file, "file of an integer program or a model")->required();
   add_output(to_tflite, o->output, "file to write");
+  add_data(to_tflite, o->data, o->threads);
   add_json(to_tflite, o->json);
   return {&to_tflite, [o] {
             export_tflite(*o);

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Models of TensorFlow Lite, written and read by every command: tflite_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+
+m=$work/m.json t=$work/m.tflite
+"$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --data "$digits" --save "$m" >/dev/null
+
+check "sums need a range" exits 2 "$m: the outputs are sums, but operators of TensorFlow Lite Micro end in codes; expected --data or --input" "$tool" export tflite "$m" -o "$t"
+check "nothing is written" test ! -e "$t"
+check "export tflite" "$tool" export tflite "$m" -o "$t" --data "$digits" --json "$work/export.out" >"$work/export.txt"
+check "its samples" same "$(grep -c '^outputs are quantized to 8 bits, by their ranges on 640 samples$' "$work/export.txt")" 1
+check "grids of both ends" same "$(grep -cE "^(input|output) '.*': INT8, scale [0-9.e-]+, zero point -?[0-9]+$" "$work/export.txt")" 2
+check "the identifier" same "$(head -c 8 "$t" | tail -c 4)" TFL3
+
+check "verify" "$tool" verify "$t" >"$work/verify.txt"
+check "on random inputs" grep -q '^1000 random inputs: 0 mismatches between L2 and L3$' "$work/verify.txt"
+check "in C" "$tool" verify "$t" --random 20 --levels L2,L4 >"$work/verify.txt"
+check "L0 needs a model" exits 2 "L0 float needs a model, not a program" "$tool" verify "$t" --levels L0,L1,L2
+check "nor is it another program's" exits 2 "--program: $t is itself a program" "$tool" verify "$t" --requantization DoubleRounding --program "$t"
+check "its requantization is fixed" exits 2 "--requantization: $t is a program of DoubleRounding" "$tool" verify "$t" --requantization OnnxQdq
+check "no data" exits 2 "programs are verified on random inputs" "$tool" verify "$t" --data "$digits"
+
+check "inspect" "$tool" inspect "$t" >"$work/inspect.txt"
+check "names" grep -q "Requantize" "$work/inspect.txt"
+check "lint" "$tool" lint "$t" --no-notes >/dev/null
+check "replay" "$tool" replay "$t" --data "$digits" >"$work/replay.txt"
+check "accuracy" grep -q '^test accuracy' "$work/replay.txt"
+check "export c" "$tool" export c "$t" -o "$work/c" --name net --check >"$work/c.txt"
+check "written again" "$tool" export tflite "$t" -o "$work/again.tflite" >/dev/null
+check "with the same bytes" cmp "$t" "$work/again.tflite"
+
+head -c 1000 "$t" >"$work/cut.tflite"
+check "a cut file" exits 1 "$work/cut.tflite: " "$tool" inspect "$work/cut.tflite"
+"$train" "${short[@]}" --data "$digits" --save "$m" >/dev/null
+check "codes of 4 bits" exits 1 "expected -128..127 or the limits of RELU, RELU6 or RELU_N1_TO_1" "$tool" export tflite "$m" -o "$work/four.tflite" --data "$digits"
+finish
