@@ -24,7 +24,7 @@ check "inspect" "$tool" inspect "$t" >"$work/inspect.txt"
 check "names" grep -q "Requantize" "$work/inspect.txt"
 check "lint" "$tool" lint "$t" --no-notes >/dev/null
 check "replay" "$tool" replay "$t" --data "$digits" >"$work/replay.txt"
-check "accuracy" grep -q '^test accuracy' "$work/replay.txt"
+check "accuracy" grep -q 'samples, accuracy' "$work/replay.txt"
 check "export c" "$tool" export c "$t" -o "$work/c" --name net --check >"$work/c.txt"
 check "written again" "$tool" export tflite "$t" -o "$work/again.tflite" >/dev/null
 check "with the same bytes" cmp "$t" "$work/again.tflite"

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/io/files.h"
 #include "qtape/model/quantization.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tflite/export.h"
@@ -88,10 +89,10 @@ void export_tflite(const ExportTfliteCommand& command) {
   const IntegerProgram program = exported_program(
       file, command.file, std::nullopt, Requantization::DoubleRounding, false, Layout::nhwc);
   report.nodes = program.size();
-  files.save(command.output, [&](const std::string& path) {
-    naming<GraphError>(command.file,
-                       [&] { report.bytes = write_tflite(path, program, &report.tensors); });
-  });
+  const std::string bytes =
+      naming<GraphError>(command.file, [&] { return to_tflite(program, &report.tensors); });
+  report.bytes = std::ssize(bytes);
+  files.save(command.output, [&](const std::string& path) { write_file(path, bytes); });
   print(report);
   write_report(files, command.json, report);
   files.require_written();
