@@ -20,9 +20,9 @@ namespace qtape {
 /// - The first axis is the batch if its extent is 1 in all activations; otherwise the program
 ///   has the extents of the file.
 /// - Operators: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD, MUL, AVERAGE_POOL_2D,
-///   MAX_POOL_2D, SOFTMAX, RESHAPE, SQUEEZE, EXPAND_DIMS, PAD, PADV2, CONCATENATION, QUANTIZE,
-///   DEQUANTIZE, RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC, TANH; fused activations RELU,
-///   RELU6 and RELU_N1_TO_1.
+///   MAX_POOL_2D, MEAN of a power of two of codes, SOFTMAX, RESHAPE, SQUEEZE, EXPAND_DIMS, PAD,
+///   PADV2, CONCATENATION, QUANTIZE, DEQUANTIZE, RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC,
+///   TANH; fused activations RELU, RELU6 and RELU_N1_TO_1.
 ///
 /// Throws IoError for a file that cannot be read. Throws FormatError, which begins with the
 /// path, for damaged files, and with a list of all operators and tensors that are not

@@ -110,6 +110,11 @@ inline IntegerProgram all_layers() {
   mean.stride = {1, 1};
   mean.padding = Padding::Same;
   net.add(std::move(mean), "mean");
+  integer::Sum channels;
+  channels.axes = {3};
+  channels.mean = true;
+  net.add(std::move(channels), "channels.sums");
+  net.add(integer::Requantize{grid(0.21, 4)}, "channels");
   net.flatten("flat");
   net.linear("wide", 12, false, grid(0.7, 20));
   net.linear("narrow", 5, true, grid(0.9, -3));

@@ -38,7 +38,7 @@ TEST_CASE("tflite: a program that is written and read has the same codes in ever
   const IntegerProgram read = parse_tflite(to_tflite(program), "m.tflite");
   CHECK(read.requantization() == Requantization::DoubleRounding);
   for (const std::string label : {"x.codes", "conv", "depthwise", "pointwise", "sum", "largest",
-                                  "mean", "flat", "wide", "narrow", "softmax"}) {
+                                  "mean", "channels", "flat", "wide", "narrow", "softmax"}) {
     CAPTURE(label);
     CHECK(read[read.at(label)].value == program[program.at(label)].value);
     CHECK(codes_of(read, label) == codes_of(program, label));
@@ -109,7 +109,7 @@ TEST_CASE("tflite: tensors that operators cannot have") {
         std::string::npos);
   CHECK(changed([&](TfliteModel& m) { m.inputs = {}; }) == "m.tflite: there are no inputs");
   CHECK(changed([&](TfliteModel& m) { m.operators[0].inputs[1] = 1000; }) ==
-        "m.tflite: subgraphs[0].operators[0].inputs: 1000 is not one of 21 tensors");
+        "m.tflite: subgraphs[0].operators[0].inputs: 1000 is not one of 23 tensors");
   CHECK(changed([&](TfliteModel& m) {
           m.tensors[0].type = TfliteType::UInt8;
         }).find("is UINT8, expected INT8") != std::string::npos);

@@ -1,7 +1,9 @@
 // Poolings.
 #include <array>
 
+#include "qtape/ops/families/reduction.h"
 #include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/means.h"
 
 namespace qtape::tflite {
 namespace {
@@ -19,12 +21,34 @@ void read_pool(ProgramReader& reader, P pool) {
   reader.finish_limited(std::move(pool), x, options.activation);
 }
 
+/// A mean over axes.
+void read_mean(ProgramReader& reader) {
+  reader.check_operands(2, 2);
+  const ProgramNodeId x = reader.codes(0);
+  integer::Sum sum;
+  sum.mean = true;
+  sum.keep_dims = reader.options<ReducerOptions>().keep_dims;
+  const int rank = reader.type_of(x).type.shape.rank();
+  for (const int64_t axis : reader.numbers(1)) {
+    check(axis >= -rank && axis < rank, "axis {} is out of range for rank {}", axis, rank);
+    check(!reader.batched() || (axis != 0 && axis != -rank), "mixes the samples of a batch");
+    sum.axes.push_back(static_cast<int>(axis));
+  }
+  check(!sum.axes.empty(), "has no axes, expected at least one");
+  const CodeGrid grid = reader.output_grid(Activation::None);
+  check_mean(reduced_terms(reader.type_of(x).type.shape, sum.axes), reader.type_of(x).scales[0],
+             grid.scale);
+  const ProgramNodeId sums = reader.add(std::move(sum), {x});
+  reader.finish(integer::Requantize{grid}, {sums});
+}
+
 }  // namespace
 
 std::span<const OperatorReader> window_readers() {
   static constexpr std::array readers = {
       OperatorReader{Builtin::AveragePool2d, 3,
                      [](ProgramReader& reader) { read_pool(reader, integer::MeanPool{}); }},
+      OperatorReader{Builtin::Mean, 3, read_mean},
       OperatorReader{Builtin::MaxPool2d, 3, [](ProgramReader& reader) {
                        read_pool(reader, integer::Structure<qtape::MaxPool>{});
                      }}};

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "qtape/integer/ops/integer_ops.h"
+#include "qtape/ops/families/reduction.h"
 #include "qtape/tflite/export/ops/structure.h"
 #include "qtape/tflite/export/tflite_program.h"
+#include "qtape/tflite/means.h"
 
 namespace qtape::tflite {
 namespace {
@@ -72,6 +74,21 @@ void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId fro
                                       {op.weights.outputs(), op.weights.terms()}, scales, 0);
   const int32_t bias = add_bias(p, op.weights, scales, x);
   p.finish(Builtin::FullyConnected, 4, {p.tensor_of(from), weights, bias}, options);
+}
+
+void write_mean(const integer::Sum& op, TfliteProgram& p, ProgramNodeId from,
+                const CodeGrid& grid) {
+  const IntegerValue& x = p.program()[from].value;
+  check(op.mean, "is a sum, expected a mean");
+  check(TfliteProgram::activation(grid) == Activation::None, "limits the codes of a mean");
+  std::vector<int32_t> axes(op.axes.begin(), op.axes.end());
+  for (int axis = 0; op.axes.empty() && axis < x.type.shape.rank(); ++axis) {
+    axes.push_back(axis);
+  }
+  check_mean(reduced_terms(x.type.shape, op.axes), x.scales[0], grid.scale);
+  const int32_t numbers = p.add_numbers(p.part("axes"), axes, Shape{std::ssize(axes)});
+  p.finish(Builtin::Mean, 2, {p.tensor_of(from), numbers},
+           ReducerOptions{.keep_dims = op.keep_dims});
 }
 
 /// Shape of codes as an image, of one row if they have one axis of positions.
@@ -180,9 +197,10 @@ void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
 
 }  // namespace
 
-/// Products are written with their requantization.
+/// Products and sums are written with their requantization.
 inline void write(const integer::Linear&, TfliteProgram&) {}
 inline void write(const integer::Conv&, TfliteProgram&) {}
+inline void write(const integer::Sum&, TfliteProgram&) {}
 
 inline void write(const integer::Requantize& op, TfliteProgram& p) {
   const IntegerNode& from = p.operand(0);
@@ -191,6 +209,9 @@ inline void write(const integer::Requantize& op, TfliteProgram& p) {
   }
   if (const auto* conv = std::get_if<integer::Conv>(&from.op)) {
     return write_conv(*conv, p, from.operands[0], op.grid);
+  }
+  if (const auto* sum = std::get_if<integer::Sum>(&from.op)) {
+    return write_mean(*sum, p, from.operands[0], op.grid);
   }
   check(from.value.is_codes(), "TensorFlow Lite Micro does not round the sums of {} like this",
         name_of(from.op));
