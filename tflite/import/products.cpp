@@ -91,7 +91,7 @@ void read_conv(ProgramReader& reader) {
   const Shape w = reader.shape_of(reader.input(1));
   check_weights(reader.input(1), w[0], 0);
   const int64_t channels = reader.type_of(x).type.shape[3];
-  check(w[3] > 0 && channels % w[3] == 0 && w[0] % (channels / w[3]) == 0,
+  check(channels > 0 && w[3] > 0 && channels % w[3] == 0 && w[0] % (channels / w[3]) == 0,
         "weights {} do not fit {} channels", to_string(w), channels);
   integer::Conv conv = conv_of(options, Shape{w[1], w[2]}, channels / w[3]);
   conv.weights = packed(reader, weight_codes(reader, reader.input(1)),
