@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "qtape/tests/tflite/tflite_programs.h"
@@ -20,6 +21,7 @@ class RandomLayers {
 
   IntegerProgram finished(int64_t layers) {
     for (int64_t i = 0; i < layers; ++i) add();
+    if (std::has_single_bit(static_cast<uint64_t>(shape()[2])) && below(2) == 0) add_mean();
     net_.flatten(label("flat"));
     const bool rounded = below(2) == 0;
     net_.linear(label("linear"), 2 + below(9), rounded, random_grid());
@@ -136,6 +138,15 @@ class RandomLayers {
     op.axis = static_cast<int>(1 + below(3));
     op.count = 2;
     net_.last = net_.program.add(op, {net_.last, net_.last}, label("joined"));
+  }
+  void add_mean() {
+    integer::Sum op;
+    op.axes = {2};
+    op.mean = true;
+    op.keep_dims = below(2) == 0;
+    net_.add(std::move(op), label("sums"));
+    net_.add(integer::Requantize{tflite::limited(random_grid(), tflite::Activation::None)},
+             label("mean"));
   }
   void add_limit() {
     const IntegerValue& x = net_.value();
