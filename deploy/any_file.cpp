@@ -9,11 +9,13 @@ bool holds_program(std::string_view text) {
   return key == "requantization" || key == "program";
 }
 
+AnyFile any_of(std::string_view text, NanValues nan) {
+  if (holds_program(text)) return program_from_json(text);
+  return model_from_json(text, nan);
+}
+
 AnyFile load_any(const std::string& path, NanValues nan) {
-  return read_text(path, [nan](std::string_view text) -> AnyFile {
-    if (holds_program(text)) return program_from_json(text);
-    return model_from_json(text, nan);
-  });
+  return read_text(path, [nan](std::string_view text) { return any_of(text, nan); });
 }
 
 }  // namespace qtape

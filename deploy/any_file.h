@@ -16,6 +16,9 @@ using AnyFile = std::variant<SavedModel, IntegerProgram>;
 /// formats has. Never throws; returns false for invalid JSON.
 bool holds_program(std::string_view text);
 
+/// Reads the text of a model or an integer program. Throws FormatError.
+AnyFile any_of(std::string_view text, NanValues nan = NanValues::Refuse);
+
 /// Reads a model or an integer program. Throws IoError or FormatError, both beginning with the
 /// path.
 AnyFile load_any(const std::string& path, NanValues nan = NanValues::Refuse);

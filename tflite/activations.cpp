@@ -37,8 +37,9 @@ CodeGrid limited(CodeGrid grid, Activation activation) {
       return between(grid, -1.0f, 1.0f);
     default:
       fail<GraphError>(
-          "has the fused activation {}, expected NONE, RELU, RELU6 or RELU_N1_TO_1",
-          activation == Activation::Tanh ? "TANH" : "SIGN_BIT");
+          "has the fused activation {}, expected 0 (NONE), 1 (RELU), 2 (RELU_N1_TO_1) or 3 "
+          "(RELU6)",
+          static_cast<int>(activation));
   }
 }
 

@@ -31,9 +31,8 @@ namespace qtape {
 IntegerProgram import_tflite(const std::string& path,
                              std::vector<std::string>* notes = nullptr);
 
-/// Reads a model from the bytes of a file; messages begin with `name`.
-IntegerProgram parse_tflite(std::string_view bytes, std::string_view name,
-                            std::vector<std::string>* notes = nullptr);
+/// Reads a model from the bytes of a file.
+IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes = nullptr);
 
 /// True if `bytes` begin as a `.tflite` file does.
 bool is_tflite(std::string_view bytes);

@@ -11,6 +11,9 @@
 namespace qtape::tflite {
 namespace {
 
+/// Names beyond are cut: many tables may share one.
+constexpr size_t longest_name = 255;
+
 template <class T>
 void read_option(const FlatTable& table, FlatField field, T& value) {
   if constexpr (std::is_enum_v<T>) {
@@ -56,9 +59,8 @@ TfliteTensor tensor_of(const FlatTable& table, size_t buffers) {
   tensor.shape = table.numbers<int32_t>({0, "shape"});
   tensor.type = static_cast<TfliteType>(table.number<int8_t>({1, "type"}, 0));
   tensor.buffer = table.number<uint32_t>({2, "buffer"}, 0);
-  tensor.name = table.text({3, "name"});
+  tensor.name = table.text({3, "name"}).substr(0, longest_name);
   tensor.is_variable = table.number<bool>({5, "is_variable"}, false);
-  tensor.shape_signature = table.numbers<int32_t>({7, "shape_signature"});
   require<FormatError>(tensor.buffer < buffers, "{}.buffer: {} is not one of {} buffers",
                        table.place(), tensor.buffer, buffers);
   require<FormatError>(!table.table({6, "sparsity"}), "{}: is sparse, expected a dense tensor",
@@ -84,7 +86,7 @@ TfliteOperator code_of(const FlatTable& table) {
   const int32_t narrow = table.number<int8_t>({0, "deprecated_builtin_code"}, 0);
   code.op =
       static_cast<Builtin>(std::max(narrow, table.number<int32_t>({3, "builtin_code"}, 0)));
-  code.custom = table.text({1, "custom_code"});
+  code.custom = table.text({1, "custom_code"}).substr(0, longest_name);
   code.version = table.number<int32_t>({2, "version"}, 1);
   return code;
 }
@@ -114,8 +116,8 @@ std::vector<std::byte> data_of(const FlatTable& table, std::string_view file) {
     return {data.begin(), data.end()};
   }
   require<FormatError>(offset <= file.size() && size <= file.size() - offset,
-                       "{}: bytes {} to {} lie outside of the file of {} bytes", table.place(),
-                       offset, offset + size, file.size());
+                       "{}: {} bytes from {} on lie outside of the file of {} bytes",
+                       table.place(), size, offset, file.size());
   const auto* data = reinterpret_cast<const std::byte*>(file.data()) + offset;
   return {data, data + size};
 }

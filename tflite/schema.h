@@ -177,11 +177,9 @@ struct ConcatenationOptions {
 struct AddOptions {
   static constexpr uint8_t union_type = 11;
   Activation activation = Activation::None;
-  bool pot_scale_int16 = true;
   static constexpr auto fields() {
     using O = AddOptions;
-    return std::tuple{OptionField{0, "fused_activation_function", &O::activation},
-                      OptionField{1, "pot_scale_int16", &O::pot_scale_int16}};
+    return std::tuple{OptionField{0, "fused_activation_function", &O::activation}};
   }
 };
 
@@ -224,9 +222,8 @@ using Options =
                  ReshapeOptions, MulOptions, ReducerOptions, LeakyReluOptions>;
 
 struct TfliteTensor {
-  std::string name;
+  std::string name;  ///< its first 255 bytes
   std::vector<int32_t> shape;
-  std::vector<int32_t> shape_signature;  ///< empty, or the shape with -1 for open extents
   TfliteType type = TfliteType::Float32;
   uint32_t buffer = 0;  ///< index of its constant data; 0: none
   std::vector<float> scales;

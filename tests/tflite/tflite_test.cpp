@@ -16,7 +16,7 @@ using test::error_text;
 namespace {
 
 std::string read_error(const TfliteModel& model) {
-  return error_text<FormatError>([&] { (void)parse_tflite(model_bytes(model), "m.tflite"); });
+  return error_text<FormatError>([&] { (void)parse_tflite(model_bytes(model)); });
 }
 
 /// Returns the codes of a node for samples that use the whole range of the input.
@@ -35,7 +35,7 @@ std::vector<int8_t> codes_of(const IntegerProgram& program, std::string_view lab
 
 TEST_CASE("tflite: a program that is written and read has the same codes in every tensor") {
   const IntegerProgram program = all_layers();
-  const IntegerProgram read = parse_tflite(to_tflite(program), "m.tflite");
+  const IntegerProgram read = parse_tflite(to_tflite(program));
   CHECK(read.requantization() == Requantization::DoubleRounding);
   for (const std::string label : {"x.codes", "conv", "depthwise", "pointwise", "sum", "largest",
                                   "mean", "channels", "flat", "wide", "narrow", "softmax"}) {
@@ -47,14 +47,14 @@ TEST_CASE("tflite: a program that is written and read has the same codes in ever
 
 TEST_CASE("tflite: what is read is written with the same bytes") {
   const std::string bytes = to_tflite(all_layers());
-  CHECK(to_tflite(parse_tflite(bytes, "m.tflite")) == bytes);
+  CHECK(to_tflite(parse_tflite(bytes)) == bytes);
 }
 
 TEST_CASE("tflite: random programs that are written and read have the same codes") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     const IntegerProgram program = random_program(seed);
-    const IntegerProgram read = parse_tflite(to_tflite(program), "m.tflite");
+    const IntegerProgram read = parse_tflite(to_tflite(program));
     for (const IntegerNode& node : program.nodes()) {
       if (!node.value.is_codes() || node.label.empty()) continue;
       CAPTURE(node.label);
@@ -68,7 +68,7 @@ TEST_CASE("tflite: files that are cut or changed give an error or a program") {
   const std::string bytes = to_tflite(all_layers());
   for (size_t size = 0; size < bytes.size(); size += 1 + size / 64) {
     CAPTURE(size);
-    CHECK_THROWS_AS((void)parse_tflite(bytes.substr(0, size), "m"), FormatError);
+    CHECK_THROWS_AS((void)parse_tflite(bytes.substr(0, size)), FormatError);
   }
   for (size_t at = 0; at < bytes.size(); at += 3) {
     for (const char value : {'\0', '\x7f', '\xff'}) {
@@ -76,7 +76,7 @@ TEST_CASE("tflite: files that are cut or changed give an error or a program") {
       std::string changed = bytes;
       changed[at] = value;
       try {
-        (void)parse_tflite(changed, "m");
+        (void)parse_tflite(changed);
       } catch (const FormatError& error) {
         CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
       }
@@ -89,9 +89,10 @@ TEST_CASE("tflite: all operators that are not supported are named at once") {
   model.operators[0].op = Builtin::Sub;
   model.operators[2].version = 99;
   const std::string text = read_error(model);
-  CHECK(text ==
-        "m.tflite: 2 problems: operators[0] SUB 'conv': is not supported; operators[2] CONV_2D "
-        "'pointwise': has version 99, expected 1 to 8");
+  CHECK(
+      text ==
+      "2 problems: operators[0] SUB 'conv': the operator is not supported; operators[2] CONV_2D "
+      "'pointwise': has version 99, expected 1 to 8");
 }
 
 TEST_CASE("tflite: tensors that operators cannot have") {
@@ -103,13 +104,13 @@ TEST_CASE("tflite: tensors that operators cannot have") {
   };
   const auto weights = static_cast<size_t>(model.operators[0].inputs[1]);
   CHECK(changed([&](TfliteModel& m) { m.tensors[weights].zero_points[1] = 3; }) ==
-        "m.tflite: operators[0] CONV_2D 'conv': weights 'conv/weights' have the zero point 3, "
+        "operators[0] CONV_2D 'conv': weights 'conv/weights' have the zero point 3, "
         "expected 0");
   CHECK(changed([&](TfliteModel& m) { m.tensors[weights].scales[0] = 0; }).find("scale") !=
         std::string::npos);
-  CHECK(changed([&](TfliteModel& m) { m.inputs = {}; }) == "m.tflite: there are no inputs");
+  CHECK(changed([&](TfliteModel& m) { m.inputs = {}; }) == "there are no inputs");
   CHECK(changed([&](TfliteModel& m) { m.operators[0].inputs[1] = 1000; }) ==
-        "m.tflite: subgraphs[0].operators[0].inputs: 1000 is not one of 23 tensors");
+        "subgraphs[0].operators[0].inputs: 1000 is not one of 23 tensors");
   CHECK(changed([&](TfliteModel& m) {
           m.tensors[0].type = TfliteType::UInt8;
         }).find("is UINT8, expected INT8") != std::string::npos);

@@ -41,6 +41,14 @@ std::vector<std::string> write_nodes(TfliteProgram& p) {
   return problems;
 }
 
+/// Throws unless the data leave space for tables in the 2 GiB of a file.
+void check_size(const TfliteModel& model) {
+  constexpr int64_t most = int64_t{1} << 30;
+  int64_t bytes = 0;
+  for (const auto& each : model.buffers) bytes += std::ssize(each);
+  check(bytes <= most, "constants take {} bytes, expected at most {}", bytes, most);
+}
+
 void add_notes(const TfliteModel& model, std::vector<std::string>* notes) {
   if (notes == nullptr) return;
   const auto note = [&](std::string_view what, int32_t index) {
@@ -71,10 +79,13 @@ std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* n
           fmt::format("output {}: is not codes; quantize it in the model", place_of(one, id)));
     }
   }
+  if (one.outputs().empty()) problems.emplace_back("the program has no outputs");
   const std::string all = fmt::format("{}", fmt::join(problems, "; "));
   check(problems.size() != 1, "{}", all);
   check(problems.empty(), "{} problems: {}", problems.size(), all);
+  p.set_inputs();
   add_notes(p.model, notes);
+  check_size(p.model);
   return model_bytes(p.model);
 }
 

@@ -6,6 +6,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/tflite/activations.h"
+#include "qtape/tflite/bounds.h"
 
 namespace qtape::tflite {
 namespace {
@@ -44,11 +45,13 @@ std::string TfliteProgram::part(std::string_view name) const {
 
 int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& value,
                                   const std::optional<Shape>& shape) {
-  check(value.type.dtype == DType::S8, "codes are {}, expected 8 bits",
+  check(value.type.dtype == DType::S8, "codes are {}, expected s8",
         to_string_view(value.type.dtype));
-  TfliteTensor tensor{.name = name,
-                      .shape = narrow(shape.value_or(value.type.shape).extents()),
-                      .type = TfliteType::Int8};
+  const Shape stored = shape.value_or(value.type.shape);
+  check(stored.rank() <= most_axes, "has {} axes, TensorFlow Lite Micro takes up to {}",
+        stored.rank(), most_axes);
+  TfliteTensor tensor{
+      .name = name, .shape = narrow(stored.extents()), .type = TfliteType::Int8};
   tensor.scales = {static_cast<float>(value.scales[0])};
   tensor.zero_points = {value.zero_point};
   model.tensors.push_back(std::move(tensor));
@@ -96,10 +99,23 @@ void TfliteProgram::finish(Builtin op, int32_t version, std::vector<int32_t> inp
 void TfliteProgram::finish(int32_t tensor) { tensors_[current_] = tensor; }
 
 void TfliteProgram::finish_input() {
+  const ProgramNodeId input = node().operands[0];
+  check(!inputs_.contains(input.index), "{} has two quantizers, expected one",
+        program_.name(input));
   const std::string& label = operand(0).label;
   const int32_t result = add_tensor(label.empty() ? name() : label, out());
-  model.inputs.push_back(result);
+  inputs_.emplace(input.index, result);
   finish(result);
+}
+
+void TfliteProgram::set_inputs() {
+  for (const ProgramNodeId id : ids(program_)) {
+    if (!std::holds_alternative<integer::Input>(program_[id].op)) continue;
+    const auto found = inputs_.find(id.index);
+    check(found != inputs_.end(), "{} has no quantizer, expected one", program_.name(id));
+    model.inputs.push_back(found->second);
+  }
+  check(!model.inputs.empty(), "the program has no inputs");
 }
 
 Activation TfliteProgram::activation(const CodeGrid& grid) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,9 @@ class TfliteProgram {
   void finish(int32_t tensor);
   /// Adds the tensor of the node, for an operator that is added separately.
   int32_t add_result();
+  /// Sets the inputs of the model, in the order of the program's. Throws for one without a
+  /// quantizer.
+  void set_inputs();
   /// Makes the node, which quantizes an input, an input of the model with the label of that.
   void finish_input();
   /// Returns the activation of codes of `grid`.
@@ -71,6 +75,7 @@ class TfliteProgram {
   const IntegerProgram& program_;
   ProgramNodeId current_ = {};
   NodeMap<std::optional<int32_t>, IntegerProgram> tensors_;
+  std::map<int32_t, int32_t> inputs_;  // tensors of inputs, by node
 };
 
 }  // namespace qtape::tflite

@@ -78,7 +78,7 @@ void read_inputs(const TfliteModel& model, ProgramReader& reader, IntegerProgram
 
 void read_operator(const TfliteOperator& op, ProgramReader& reader) {
   const OperatorReader* found = reader_of(op.op);
-  check(found != nullptr, "is not supported");
+  check(found != nullptr, "the operator is not supported");
   check(op.version >= 1 && op.version <= found->last_version,
         "has version {}, expected 1 to {}", op.version, found->last_version);
   reader.begin(op);
@@ -91,7 +91,8 @@ void read_operators(const TfliteModel& model, ProgramReader& reader, Problems& p
       read_operator(model.operators[i], reader);
     } catch (const Unknown&) {
       // An operand is that of an operator with a problem; or it is never computed.
-      if (problems.texts.empty()) problems.add(place_of(model, i), "reads an unknown tensor");
+      if (problems.texts.empty())
+        problems.add(place_of(model, i), "reads a tensor that is not computed");
     } catch (const Error& error) {
       problems.add(place_of(model, i), error.what());
     }
@@ -120,17 +121,9 @@ void read_outputs(const TfliteModel& model, ProgramReader& reader, IntegerProgra
   program.set_outputs(std::move(outputs));
 }
 
-void add_notes(const TfliteModel& model, const ProgramReader& reader,
-               std::vector<std::string>* notes) {
-  if (notes == nullptr) return;
-  if (!reader.batched()) {
-    notes->push_back("axis 0 of a tensor is not 1: the program has the extents of the file");
-  }
-  const auto variables = std::ranges::count_if(
-      model.tensors, [](const TfliteTensor& tensor) { return tensor.is_variable; });
-  if (variables > 0) {
-    notes->push_back(fmt::format("{} variable tensors are not kept between runs", variables));
-  }
+void add_notes(const ProgramReader& reader, std::vector<std::string>* notes) {
+  if (notes == nullptr || reader.batched()) return;
+  notes->push_back("axis 0 of a tensor is not 1: the program has the extents of the file");
 }
 
 IntegerProgram program_of(const TfliteModel& model, std::vector<std::string>* notes) {
@@ -138,16 +131,11 @@ IntegerProgram program_of(const TfliteModel& model, std::vector<std::string>* no
   require<FormatError>(!model.outputs.empty(), "there are no outputs");
   IntegerProgram program(Requantization::DoubleRounding);
   Problems problems;
-  std::optional<ProgramReader> reader;
-  try {
-    reader.emplace(model, program);
-  } catch (const GraphError& error) {
-    fail<FormatError>("{}", error.what());
-  }
-  read_inputs(model, *reader, program, problems);
-  read_operators(model, *reader, problems);
-  read_outputs(model, *reader, program, problems);
-  add_notes(model, *reader, notes);
+  ProgramReader reader(model, program);
+  read_inputs(model, reader, program, problems);
+  read_operators(model, reader, problems);
+  read_outputs(model, reader, program, problems);
+  add_notes(reader, notes);
   return program;
 }
 
@@ -157,13 +145,20 @@ bool is_tflite(std::string_view bytes) {
   return bytes.size() >= 8 && bytes.substr(4, 4) == identifier;
 }
 
-IntegerProgram parse_tflite(std::string_view bytes, std::string_view name,
-                            std::vector<std::string>* notes) {
-  return naming<FormatError>(name, [&] { return program_of(parse_model(bytes), notes); });
+IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes) {
+  const TfliteModel model = parse_model(bytes);
+  try {
+    return program_of(model, notes);
+  } catch (const GraphError& error) {
+    fail<FormatError>("{}", error.what());
+  } catch (const ArgumentError& error) {
+    fail<FormatError>("{}", error.what());
+  }
 }
 
 IntegerProgram import_tflite(const std::string& path, std::vector<std::string>* notes) {
-  return parse_tflite(read_file(path, largest_file), path, notes);
+  const std::string bytes = read_file(path, largest_file);
+  return naming<FormatError>(path, [&] { return parse_tflite(bytes, notes); });
 }
 
 }  // namespace qtape

@@ -1,6 +1,7 @@
 // Operators on single elements, and the softmax.
 #include <array>
 
+#include "qtape/tflite/bounds.h"
 #include "qtape/tflite/import/program_reader.h"
 #include "qtape/tflite/import/tables.h"
 
@@ -18,7 +19,10 @@ void read_add(ProgramReader& reader) {
   const auto options = reader.options<AddOptions>();
   const ProgramNodeId a = reader.codes(0);
   const ProgramNodeId b = reader.codes(1);
-  reader.finish(integer::Add{reader.output_grid(options.activation)}, {a, b});
+  const CodeGrid grid = reader.output_grid(options.activation);
+  reader.check_pair(a, b);
+  check_sum(reader.type_of(a), reader.type_of(b), grid.scale);
+  reader.finish(integer::Add{grid}, {a, b});
 }
 
 void read_mul(ProgramReader& reader) {
@@ -26,7 +30,10 @@ void read_mul(ProgramReader& reader) {
   const auto options = reader.options<MulOptions>();
   const ProgramNodeId a = reader.codes(0);
   const ProgramNodeId b = reader.codes(1);
-  reader.finish(integer::Mul{reader.output_grid(options.activation)}, {a, b});
+  const CodeGrid grid = reader.output_grid(options.activation);
+  reader.check_pair(a, b);
+  check_product(reader.type_of(a), reader.type_of(b), grid.scale);
+  reader.finish(integer::Mul{grid}, {a, b});
 }
 
 void read_softmax(ProgramReader& reader) {
@@ -37,7 +44,9 @@ void read_softmax(ProgramReader& reader) {
         grid.zero_point);
   integer::Softmax softmax;
   softmax.beta = double{reader.options<SoftmaxOptions>().beta};
-  reader.finish(std::move(softmax), {reader.codes(0)});
+  const ProgramNodeId x = reader.codes(0);
+  check_softmax(reader.type_of(x));
+  reader.finish(std::move(softmax), {x});
 }
 
 /// Of floats, or of codes to another grid.
@@ -45,7 +54,7 @@ void read_quantize(ProgramReader& reader) {
   reader.check_operands(1, 1);
   const ProgramNodeId x = reader.value(0);
   const CodeGrid grid = reader.grid_of(reader.output());
-  if (reader.type_of(x).is_codes()) return reader.finish(integer::Requantize{grid}, {x});
+  if (reader.type_of(x).is_codes()) return reader.finish_requantized(x, grid);
   reader.finish(integer::Quantize{.grid = grid, .rounding = Rounding::HalfAway}, {x});
 }
 

@@ -49,8 +49,9 @@ std::vector<int32_t> biases(const ProgramReader& reader, int64_t outputs) {
   return bias;
 }
 
-QuantizedWeights packed(const ProgramReader& reader, std::span<const int8_t> codes,
+QuantizedWeights packed(ProgramReader& reader, std::span<const int8_t> codes,
                         const Shape& shape, const IntegerValue& x) {
+  reader.use_weights(std::ssize(codes));
   const TfliteTensor& w = reader.input(1);
   return pack_weights(codes, shape, w.type == TfliteType::Int4 ? 4 : 8, w.scales,
                       biases(reader, shape[0]), x);
@@ -61,7 +62,7 @@ void finish_product(ProgramReader& reader, IntegerOp product, ProgramNodeId x,
                     Activation activation) {
   const CodeGrid grid = reader.output_grid(activation);
   const ProgramNodeId sums = reader.add(std::move(product), {x}, reader.input(1).name);
-  reader.finish(integer::Requantize{grid}, {sums});
+  reader.finish_requantized(sums, grid);
 }
 
 template <class O>
@@ -70,7 +71,7 @@ integer::Conv conv_of(const O& options, const Shape& taps, int64_t groups) {
   conv.taps = taps;
   conv.stride = Shape{options.stride_h, options.stride_w};
   conv.dilation = Shape{options.dilation_h, options.dilation_w};
-  conv.padding = options.padding == PaddingType::Same ? Padding::Same : Padding::Valid;
+  conv.padding = padding_of(options.padding);
   conv.groups = groups;
   return conv;
 }
@@ -109,6 +110,8 @@ void read_depthwise(ProgramReader& reader) {
   const int64_t channels = reader.type_of(x).type.shape[3];
   check(w[0] == 1 && channels > 0 && w[3] % channels == 0, "weights {} do not fit {} channels",
         to_string(w), channels);
+  check(options.depth_multiplier == w[3] / channels, "has the depth multiplier {}, expected {}",
+        options.depth_multiplier, w[3] / channels);
   check_weights(reader.input(1), w[3], 3);
   const int64_t taps = w[1] * w[2];
   const std::vector<int8_t> stored = weight_codes(reader, reader.input(1));
@@ -136,7 +139,8 @@ void read_fully_connected(ProgramReader& reader) {
   if (from.rank() < 1 || from[-1] != w[1] || (!options.keep_num_dims && from.rank() != 2)) {
     check(w[1] > 0 && from.elements() % w[1] == 0, "weights {} do not fit {}", to_string(w),
           to_string(from));
-    check(!reader.batched() || from.elements() == w[1], "mixes the samples of a batch");
+    check(!reader.batched() || from.elements() == w[1], "mixes samples: {} are rows of {}",
+          to_string(from), w[1]);
     x = reader.add(integer::Reshape{qtape::Reshape{.shape = {-1, w[1]}}}, {x});
   }
   integer::Linear linear;

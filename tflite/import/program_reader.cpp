@@ -7,6 +7,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/tflite/activations.h"
+#include "qtape/tflite/bounds.h"
 
 namespace qtape::tflite {
 namespace {
@@ -15,11 +16,11 @@ bool is_data(const TfliteModel& model, const TfliteTensor& tensor) {
   return !model.buffers[tensor.buffer].empty();
 }
 
-/// True if all activations with axes have an axis 0 of extent 1.
+/// True if all activations have an axis 0 of extent 1.
 bool has_batch(const TfliteModel& model) {
   const auto single = [&](int32_t index) {
     const TfliteTensor& tensor = model.tensors[static_cast<size_t>(index)];
-    return is_data(model, tensor) || (!tensor.shape.empty() && tensor.shape[0] == 1);
+    return !tensor.shape.empty() && tensor.shape[0] == 1;
   };
   for (const TfliteOperator& op : model.operators) {
     if (!std::ranges::all_of(op.outputs, single)) return false;
@@ -33,7 +34,27 @@ ProgramReader::ProgramReader(const TfliteModel& model, IntegerProgram& program)
     : model_(model),
       program_(program),
       values_(model.tensors.size()),
-      batched_(has_batch(model)) {}
+      weights_left_(int64_t{1} << 20),
+      batched_(has_batch(model)) {
+  constexpr int64_t most_uses = 32;  // of the bytes of a file
+  for (const auto& each : model.buffers) weights_left_ += most_uses * std::ssize(each);
+}
+
+void ProgramReader::use_weights(int64_t count) {
+  weights_left_ -= count;
+  check(weights_left_ >= 0, "reads weights that too many other operators share");
+}
+
+void ProgramReader::check_pair(ProgramNodeId a, ProgramNodeId b) const {
+  if (!batched_) return;
+  const int rank = static_cast<int>(output().shape.size());
+  for (const ProgramNodeId id : {a, b}) {
+    const Shape& shape = type_of(id).type.shape;
+    const bool constant = program_[id].operands.empty();
+    check(shape.rank() == rank || (constant && shape.rank() < rank),
+          "mixes samples: an operand is {}, expected {} axes", to_string(shape), rank);
+  }
+}
 
 void ProgramReader::check_operands(size_t least, size_t most) const {
   const size_t count = op_->inputs.size();
@@ -119,6 +140,8 @@ void ProgramReader::check_same_grid(size_t k) const {
 ProgramNodeId ProgramReader::value(size_t k) {
   const TfliteTensor& tensor = input(k);
   const auto index = static_cast<size_t>(op_->inputs[k]);
+  check(!tensor.is_variable, "tensor '{}' is a variable, expected an activation or a constant",
+        printable(tensor.name));
   if (values_[index]) return *values_[index];
   if (!is_constant(tensor)) throw Unknown{};
   const Shape shape = shape_of(tensor);
@@ -145,7 +168,12 @@ void ProgramReader::finish(ProgramNodeId id) {
   const Shape stated = shape_of(output());
   check(made == stated, "computes {}, but tensor '{}' is {}", to_string(made),
         printable(output().name), to_string(stated));
-  values_[static_cast<size_t>(op_->outputs[0])] = id;
+  set_value(op_->outputs[0], id);
+}
+
+void ProgramReader::finish_requantized(ProgramNodeId x, const CodeGrid& grid) {
+  check_requantized(type_of(x), grid.scale);
+  finish(integer::Requantize{grid}, {x});
 }
 
 void ProgramReader::finish(IntegerOp op, std::span<const ProgramNodeId> operands) {
@@ -169,11 +197,21 @@ std::string ProgramReader::unused(const std::string& name) {
 }
 
 void ProgramReader::set_value(int32_t tensor, ProgramNodeId id) {
-  values_[static_cast<size_t>(tensor)] = id;
+  const auto index = static_cast<size_t>(tensor);
+  const std::string name = printable(model_.tensors[index].name);
+  check(!values_[index], "tensor '{}' is computed twice", name);
+  check(!is_data(model_, model_.tensors[index]), "tensor '{}' is computed and has data", name);
+  values_[index] = id;
 }
 
 std::optional<ProgramNodeId> ProgramReader::found_value(int32_t tensor) const {
   return values_[static_cast<size_t>(tensor)];
+}
+
+Padding padding_of(PaddingType padding) {
+  check(padding == PaddingType::Same || padding == PaddingType::Valid,
+        "has the padding {}, expected 0 (SAME) or 1 (VALID)", static_cast<int>(padding));
+  return padding == PaddingType::Same ? Padding::Same : Padding::Valid;
 }
 
 }  // namespace qtape::tflite

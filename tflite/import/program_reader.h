@@ -31,7 +31,8 @@ class ProgramReader {
   O options() const {
     if (std::holds_alternative<std::monostate>(op_->options)) return {};
     const O* found = std::get_if<O>(&op_->options);
-    check(found != nullptr, "has options of another operator");
+    check(found != nullptr, "has options of another operator, expected those of number {}",
+          O::union_type);
     return *found;
   }
 
@@ -42,9 +43,9 @@ class ProgramReader {
   const TfliteTensor& output() const;
   /// True if the data of the tensor are in the file.
   bool is_constant(const TfliteTensor& tensor) const;
-  /// Returns the shape of a tensor, with the batch extent of the program.
+  /// Returns the shape of a tensor in the file.
   Shape shape_of(const TfliteTensor& tensor) const;
-  /// Returns the constant data of a tensor of `type` with elements of `size` bytes.
+  /// Returns the constant data of a tensor of `type`, `size` bytes in all.
   std::span<const std::byte> data_of(const TfliteTensor& tensor, TfliteType type,
                                      int64_t size) const;
   /// Returns the numbers of a constant vector of INT32 or INT64.
@@ -70,8 +71,16 @@ class ProgramReader {
   void finish(IntegerOp op, std::initializer_list<ProgramNodeId> operands) {
     finish(std::move(op), std::span(operands.begin(), operands.size()));
   }
+  /// Adds the requantization of `x` as the last node, within the bounds of 32 bits.
+  void finish_requantized(ProgramNodeId x, const CodeGrid& grid);
   /// Adds the last node of an operator that keeps codes, and limits them by a fused activation.
   void finish_limited(IntegerOp op, ProgramNodeId x, Activation activation);
+
+  /// Counts weights that are unpacked. Throws once they exceed many times the file, as weights
+  /// that many operators share can.
+  void use_weights(int64_t count);
+  /// Throws unless the operands have the axes of the output, so that samples are not mixed.
+  void check_pair(ProgramNodeId a, ProgramNodeId b) const;
 
   /// Returns a name that no node has: `name`, or one with a number.
   std::string unused(const std::string& name);
@@ -86,8 +95,12 @@ class ProgramReader {
   const TfliteOperator* op_ = nullptr;
   std::vector<std::optional<ProgramNodeId>> values_;  // by tensor
   std::map<std::string, int> copies_;                 // numbers in use, by name
+  int64_t weights_left_;
   bool batched_;
 };
+
+/// Returns the padding of a file. Throws for other numbers than those of SAME and VALID.
+Padding padding_of(PaddingType padding);
 
 /// An operator that can be read.
 struct OperatorReader {

@@ -44,7 +44,8 @@ void read_pad(ProgramReader& reader) {
 void read_concatenation(ProgramReader& reader) {
   reader.check_operands(1, 64);
   const auto options = reader.options<ConcatenationOptions>();
-  check(options.activation == Activation::None, "has a fused activation, expected NONE");
+  check(options.activation == Activation::None,
+        "has the fused activation {}, expected 0 (NONE)", static_cast<int>(options.activation));
   std::vector<ProgramNodeId> operands;
   for (size_t k = 0; k < reader.op().inputs.size(); ++k) {
     reader.check_same_grid(k);

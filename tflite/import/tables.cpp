@@ -66,6 +66,7 @@ CodeTable saturating_table(const CodeGrid& x, const CodeGrid& y, const Fixed& fi
   const double factor = x.scale * 0x1p27;
   int exponent = 0;
   (void)std::frexp(factor, &exponent);
+  check(exponent >= -31, "the input has the scale {}, expected at least 2^-58", x.scale);
   const auto reach = static_cast<int64_t>(std::floor(15 * std::ldexp(0x1p27, -exponent)));
   const Multiplier by = multiplier_of(factor, 1);
   return table_of(x, y, [&](int64_t v) -> int64_t {
@@ -81,7 +82,7 @@ void check_grid(const CodeGrid& y, double scale, int32_t zero_point) {
         y.zero_point, scale, zero_point);
 }
 
-/// Returns e^-|f| of f with 4 integer bits and half of 1 plus it.
+/// Returns (1 + e) / 2 in Q0.31 of an exponential e.
 int64_t half_sum(int64_t exponential) { return (exponential + (one << 31)) / 2; }
 
 }  // namespace
@@ -94,7 +95,8 @@ CodeTable relu_table(const CodeGrid& x, const CodeGrid& y) {
 }
 
 CodeTable leaky_relu_table(const CodeGrid& x, const CodeGrid& y, float alpha) {
-  check(std::isfinite(alpha), "alpha is {}, expected a finite number", alpha);
+  check(std::isfinite(f32(x.scale) * alpha / f32(y.scale)),
+        "alpha is {}, expected a finite slope", alpha);
   const Multiplier by = multiplier_of(f32(x.scale) / f32(y.scale), 1);
   const float slope = f32(x.scale) * alpha / f32(y.scale);
   const bool flat = std::fabs(slope) < std::numeric_limits<float>::min();
@@ -109,9 +111,11 @@ CodeTable leaky_relu_table(const CodeGrid& x, const CodeGrid& y, float alpha) {
 CodeTable hard_swish_table(const CodeGrid& x, const CodeGrid& y) {
   const float fine = f32(x.scale) / 128;
   const ShortMultiplier output(fine / f32(y.scale));
-  check(output.exponent <= 0, "the scale {} of the output is below 1/128 of {} of the input",
-        y.scale, x.scale);
   const ShortMultiplier relu(fine / (3.0f / 32768));
+  check(output.exponent <= 0 && output.exponent > -16 && relu.exponent > -16,
+        "has the scales {} and {}, expected an output of 1/128 to 512 times the input of at "
+        "least 2^-22",
+        x.scale, y.scale);
   return table_of(x, y, [&](int64_t v) {
     const int64_t u = v * 128;
     const int64_t product = hard_sigmoid(u, relu) * short_product(u, output.mantissa);

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "qtape/ops/families/reduction.h"
+#include "qtape/tflite/bounds.h"
 #include "qtape/tflite/import/program_reader.h"
-#include "qtape/tflite/means.h"
 
 namespace qtape::tflite {
 namespace {
@@ -17,7 +17,7 @@ void read_pool(ProgramReader& reader, P pool) {
         reader.type_of(x).type.shape.rank());
   pool.kernel = Shape{options.filter_height, options.filter_width};
   pool.stride = Shape{options.stride_h, options.stride_w};
-  pool.padding = options.padding == PaddingType::Same ? Padding::Same : Padding::Valid;
+  pool.padding = padding_of(options.padding);
   reader.finish_limited(std::move(pool), x, options.activation);
 }
 
@@ -31,15 +31,16 @@ void read_mean(ProgramReader& reader) {
   const int rank = reader.type_of(x).type.shape.rank();
   for (const int64_t axis : reader.numbers(1)) {
     check(axis >= -rank && axis < rank, "axis {} is out of range for rank {}", axis, rank);
-    check(!reader.batched() || (axis != 0 && axis != -rank), "mixes the samples of a batch");
+    check(!reader.batched() || (axis != 0 && axis != -rank),
+          "mixes samples: axis 0 is the batch");
     sum.axes.push_back(static_cast<int>(axis));
   }
   check(!sum.axes.empty(), "has no axes, expected at least one");
   const CodeGrid grid = reader.output_grid(Activation::None);
-  check_mean(reduced_terms(reader.type_of(x).type.shape, sum.axes), reader.type_of(x).scales[0],
+  check_mean(reduced_terms(reader.type_of(x).type.shape, sum.axes), reader.type_of(x),
              grid.scale);
   const ProgramNodeId sums = reader.add(std::move(sum), {x});
-  reader.finish(integer::Requantize{grid}, {sums});
+  reader.finish_requantized(sums, grid);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "qtape/integer/ops/integer_ops.h"
+#include "qtape/tflite/bounds.h"
 #include "qtape/tflite/export/tflite_program.h"
 
 namespace qtape::tflite {
@@ -12,7 +13,7 @@ inline void write(const integer::Input& op, TfliteProgram&) {
 }
 inline void write(const integer::Quantize&, TfliteProgram& p) {
   check(std::holds_alternative<integer::Input>(p.operand(0).op),
-        "quantizes {}, expected an input", p.operand(0).label);
+        "quantizes {}, expected an input", p.program().name(p.node().operands[0]));
   p.finish_input();
 }
 inline void write(const integer::Dequantize& op, TfliteProgram& p) {
@@ -28,16 +29,21 @@ inline void write(const integer::Constant& op, TfliteProgram& p) {
 }
 
 inline void write(const integer::Add& op, TfliteProgram& p) {
+  check_sum(p.in(0), p.in(1), op.grid.scale);
   p.finish(Builtin::Add, 2, {p.tensor(0), p.tensor(1)},
            AddOptions{.activation = TfliteProgram::activation(op.grid)});
 }
 inline void write(const integer::Mul& op, TfliteProgram& p) {
+  check_product(p.in(0), p.in(1), op.grid.scale);
   p.finish(Builtin::Mul, 2, {p.tensor(0), p.tensor(1)},
            MulOptions{.activation = TfliteProgram::activation(op.grid)});
 }
 inline void write(const integer::Softmax& op, TfliteProgram& p) {
-  p.finish(Builtin::Softmax, 2, {p.tensor(0)},
-           SoftmaxOptions{.beta = static_cast<float>(op.beta)});
+  const auto beta = static_cast<float>(op.beta);
+  check(double{beta} == op.beta, "beta is {}, expected an f32; the nearest is {}", op.beta,
+        double{beta});
+  check_softmax(p.in(0));
+  p.finish(Builtin::Softmax, 2, {p.tensor(0)}, SoftmaxOptions{.beta = beta});
 }
 
 }  // namespace qtape::tflite

@@ -6,9 +6,9 @@
 
 #include "qtape/integer/ops/integer_ops.h"
 #include "qtape/ops/families/reduction.h"
+#include "qtape/tflite/bounds.h"
 #include "qtape/tflite/export/ops/structure.h"
 #include "qtape/tflite/export/tflite_program.h"
-#include "qtape/tflite/means.h"
 
 namespace qtape::tflite {
 namespace {
@@ -85,7 +85,7 @@ void write_mean(const integer::Sum& op, TfliteProgram& p, ProgramNodeId from,
   for (int axis = 0; op.axes.empty() && axis < x.type.shape.rank(); ++axis) {
     axes.push_back(axis);
   }
-  check_mean(reduced_terms(x.type.shape, op.axes), x.scales[0], grid.scale);
+  check_mean(reduced_terms(x.type.shape, op.axes), x, grid.scale);
   const int32_t numbers = p.add_numbers(p.part("axes"), axes, Shape{std::ssize(axes)});
   p.finish(Builtin::Mean, 2, {p.tensor_of(from), numbers},
            ReducerOptions{.keep_dims = op.keep_dims});
@@ -118,7 +118,7 @@ bool is_same(const WindowAxis& a) {
 }
 
 bool is_valid(const WindowAxis& a) {
-  return a.begin == 0 && a.out == (a.in - a.span()) / a.stride + 1;
+  return a.in >= a.span() && a.begin == 0 && a.out == (a.in - a.span()) / a.stride + 1;
 }
 
 /// Filters [o, taps, c], as depthwise ones [taps, o].
@@ -204,14 +204,15 @@ inline void write(const integer::Sum&, TfliteProgram&) {}
 
 inline void write(const integer::Requantize& op, TfliteProgram& p) {
   const IntegerNode& from = p.operand(0);
+  if (const auto* sum = std::get_if<integer::Sum>(&from.op)) {
+    return write_mean(*sum, p, from.operands[0], op.grid);
+  }
+  check_requantized(from.value, op.grid.scale);
   if (const auto* linear = std::get_if<integer::Linear>(&from.op)) {
     return write_linear(*linear, p, from.operands[0], op.grid);
   }
   if (const auto* conv = std::get_if<integer::Conv>(&from.op)) {
     return write_conv(*conv, p, from.operands[0], op.grid);
-  }
-  if (const auto* sum = std::get_if<integer::Sum>(&from.op)) {
-    return write_mean(*sum, p, from.operands[0], op.grid);
   }
   check(from.value.is_codes(), "TensorFlow Lite Micro does not round the sums of {} like this",
         name_of(from.op));

@@ -1,0 +1,63 @@
+#include "qtape/tflite/bounds.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+
+#include "qtape/core/error.h"
+#include "qtape/kernels/quantize/requantize.h"
+
+namespace qtape::tflite {
+namespace {
+
+using kernels::multiplier_of;
+
+/// Checks integers of at most `bound` times s / y_scale.
+void check_scaled(int64_t bound, double s, double y_scale) {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  check(bound <= most, "its sums reach {}, expected at most 2^31 - 1", bound);
+  check(kernels::are_scales(s, y_scale), "has the scales {} and {}, expected normal numbers", s,
+        y_scale);
+  const int left = std::max(0, multiplier_of(s, y_scale).exponent);
+  check(bound <= most >> left,
+        "its sums reach {} times the factor {}, expected at most 2^31 - 1", bound, s / y_scale);
+}
+
+}  // namespace
+
+void check_requantized(const IntegerValue& x, double y_scale) {
+  const int64_t bound = x.is_codes() ? x.limit() : std::max(std::abs(x.low), std::abs(x.high));
+  for (const double s : x.scales) check_scaled(bound, s, y_scale);
+}
+
+void check_product(const IntegerValue& a, const IntegerValue& b, double y_scale) {
+  check_scaled(a.limit() * b.limit(), a.scales[0] * b.scales[0], y_scale);
+}
+
+void check_sum(const IntegerValue& a, const IntegerValue& b, double y_scale) {
+  const double larger = std::max(a.scales[0], b.scales[0]);
+  check(2 * larger < 0x1p20 * y_scale,
+        "adds codes of the scale {} to a scale of {}, expected more than 2^-19 of it", larger,
+        y_scale);
+}
+
+void check_mean(int64_t n, const IntegerValue& x, double y_scale) {
+  check(n > 0 && std::has_single_bit(static_cast<uint64_t>(n)),
+        "is a mean of {} codes, which TensorFlow Lite Micro rounds otherwise; expected a power "
+        "of two",
+        n);
+  const double s = x.scales[0] / static_cast<double>(n);
+  check_scaled(n * x.limit(), s, y_scale);
+  check(multiplier_of(s, y_scale).mantissa != 0 && s < y_scale,
+        "is a mean with the factor {}, expected 2^-32 to 1", s / y_scale);
+}
+
+void check_softmax(const IntegerValue& x) {
+  constexpr int64_t most = 511;
+  check(x.type.shape.rank() > 0 && x.type.shape[-1] <= most,
+        "has rows of {}, expected up to {} codes along the last axis", to_string(x.type.shape),
+        most);
+}
+
+}  // namespace qtape::tflite

@@ -1,0 +1,33 @@
+// Bounds within which TensorFlow Lite Micro computes the codes of integer programs: beyond them
+// its sums of 32 bits wrap around, or its kernels stop. Readers and writers check them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "qtape/integer/core/integer_value.h"
+
+namespace qtape::tflite {
+
+/// Largest number of axes of a tensor, and of those that PAD pads.
+inline constexpr int most_axes = 6;
+inline constexpr int most_padded_axes = 5;
+/// Largest number of inputs of CONCATENATION.
+inline constexpr int64_t most_joined = 10;
+
+// All throw GraphError.
+
+/// Checks that the accumulators or codes `x` fit 32 bits, also times their multipliers to the
+/// scale `y_scale`.
+void check_requantized(const IntegerValue& x, double y_scale);
+/// Checks the product of two codes.
+void check_product(const IntegerValue& a, const IntegerValue& b, double y_scale);
+/// Checks that the multipliers of a sum of two codes are below 1.
+void check_sum(const IntegerValue& a, const IntegerValue& b, double y_scale);
+/// Checks that a mean of `n` codes `x` has the same multiplier in both. TensorFlow Lite Micro
+/// divides the mantissa by n and truncates: this is exact for powers of two.
+void check_mean(int64_t n, const IntegerValue& x, double y_scale);
+/// Checks that the exponentials of a softmax over codes `x` cannot exceed its sum.
+void check_softmax(const IntegerValue& x);
+
+}  // namespace qtape::tflite
