@@ -123,7 +123,7 @@ void read_outputs(const TfliteModel& model, ProgramReader& reader, IntegerProgra
 
 void add_notes(const ProgramReader& reader, std::vector<std::string>* notes) {
   if (notes == nullptr || reader.batched()) return;
-  notes->push_back("axis 0 of a tensor is not 1: the program has the extents of the file");
+  notes->emplace_back("axis 0 of a tensor is not 1: the program has the extents of the file");
 }
 
 IntegerProgram program_of(const TfliteModel& model, std::vector<std::string>* notes) {
