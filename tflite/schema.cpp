@@ -12,7 +12,7 @@ namespace qtape::tflite {
 namespace {
 
 /// Names beyond are cut: many tables may share one.
-constexpr size_t longest_name = 255;
+constexpr size_t longest_name = 1024;
 
 template <class T>
 void read_option(const FlatTable& table, FlatField field, T& value) {

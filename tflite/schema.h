@@ -222,7 +222,7 @@ using Options =
                  ReshapeOptions, MulOptions, ReducerOptions, LeakyReluOptions>;
 
 struct TfliteTensor {
-  std::string name;  ///< its first 255 bytes
+  std::string name;  ///< its first 1,024 bytes
   std::vector<int32_t> shape;
   TfliteType type = TfliteType::Float32;
   uint32_t buffer = 0;  ///< index of its constant data; 0: none
