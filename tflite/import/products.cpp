@@ -1,8 +1,8 @@
 // Products of codes with constant weights.
 #include <array>
-#include <cstring>
 
 #include "qtape/core/printable.h"
+#include "qtape/tflite/filters.h"
 #include "qtape/tflite/import/program_reader.h"
 
 namespace qtape::tflite {
@@ -27,9 +27,7 @@ void check_weights(const TfliteTensor& w, int64_t outputs, int axis) {
 std::vector<int8_t> weight_codes(const ProgramReader& reader, const TfliteTensor& w) {
   const int64_t n = reader.shape_of(w).elements();
   if (w.type != TfliteType::Int4) {
-    const auto data = reader.data_of(w, TfliteType::Int8, n);
-    const auto* first = reinterpret_cast<const int8_t*>(data.data());
-    return {first, first + data.size()};
+    return reader.constants<int8_t>(w, TfliteType::Int8, n);
   }
   const auto data = reader.data_of(w, TfliteType::Int4, (n + 1) / 2);
   std::vector<int8_t> codes(static_cast<size_t>(n));
@@ -43,10 +41,7 @@ std::vector<int8_t> weight_codes(const ProgramReader& reader, const TfliteTensor
 /// Returns the biases of input 2, or none.
 std::vector<int32_t> biases(const ProgramReader& reader, int64_t outputs) {
   if (!reader.has_input(2)) return {};
-  const auto data = reader.data_of(reader.input(2), TfliteType::Int32, outputs * 4);
-  std::vector<int32_t> bias(static_cast<size_t>(outputs));
-  if (outputs > 0) std::memcpy(bias.data(), data.data(), data.size());
-  return bias;
+  return reader.constants<int32_t>(reader.input(2), TfliteType::Int32, outputs);
 }
 
 QuantizedWeights packed(ProgramReader& reader, std::span<const int8_t> codes,
@@ -114,13 +109,8 @@ void read_depthwise(ProgramReader& reader) {
         options.depth_multiplier, w[3] / channels);
   check_weights(reader.input(1), w[3], 3);
   const int64_t taps = w[1] * w[2];
-  const std::vector<int8_t> stored = weight_codes(reader, reader.input(1));
-  std::vector<int8_t> codes(stored.size());
-  for (int64_t o = 0; o < w[3]; ++o) {
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      codes[static_cast<size_t>(o * taps + tap)] = stored[static_cast<size_t>(tap * w[3] + o)];
-    }
-  }
+  const std::vector<int8_t> codes =
+      transposed(weight_codes(reader, reader.input(1)), taps, w[3]);
   integer::Conv conv = conv_of(options, Shape{w[1], w[2]}, channels);
   conv.weights = packed(reader, codes, Shape{w[3], taps}, conv.factors(reader.type_of(x)));
   finish_product(reader, std::move(conv), x, options.activation);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "qtape/core/printable.h"
 #include "qtape/tflite/activations.h"
@@ -99,14 +98,11 @@ std::span<const std::byte> ProgramReader::data_of(const TfliteTensor& tensor, Tf
 std::vector<int64_t> ProgramReader::numbers(size_t k) const {
   const TfliteTensor& tensor = input(k);
   const int64_t n = shape_of(tensor).elements();
-  const auto read = [&]<class T>(TfliteType type) {
-    const auto data = data_of(tensor, type, n * static_cast<int64_t>(sizeof(T)));
-    std::vector<T> values(static_cast<size_t>(n));
-    if (n > 0) std::memcpy(values.data(), data.data(), data.size());
-    return std::vector<int64_t>(values.begin(), values.end());
-  };
-  if (tensor.type == TfliteType::Int64) return read.operator()<int64_t>(TfliteType::Int64);
-  return read.operator()<int32_t>(TfliteType::Int32);
+  if (tensor.type == TfliteType::Int64) {
+    return constants<int64_t>(tensor, TfliteType::Int64, n);
+  }
+  const std::vector<int32_t> values = constants<int32_t>(tensor, TfliteType::Int32, n);
+  return {values.begin(), values.end()};
 }
 
 CodeGrid ProgramReader::grid_of(const TfliteTensor& tensor) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <span>
@@ -48,6 +49,14 @@ class ProgramReader {
   /// Returns the constant data of a tensor of `type`, `size` bytes in all.
   std::span<const std::byte> data_of(const TfliteTensor& tensor, TfliteType type,
                                      int64_t size) const;
+  /// Returns the `n` constants of a tensor of `type`, whose elements are T.
+  template <class T>
+  std::vector<T> constants(const TfliteTensor& tensor, TfliteType type, int64_t n) const {
+    const auto data = data_of(tensor, type, n * static_cast<int64_t>(sizeof(T)));
+    std::vector<T> values(static_cast<size_t>(n));
+    if (n > 0) std::memcpy(values.data(), data.data(), data.size());
+    return values;
+  }
   /// Returns the numbers of a constant vector of INT32 or INT64.
   std::vector<int64_t> numbers(size_t k) const;
   /// Returns the grid of an INT8 tensor with one scale.

@@ -9,6 +9,7 @@
 #include "qtape/tflite/bounds.h"
 #include "qtape/tflite/export/ops/structure.h"
 #include "qtape/tflite/export/tflite_program.h"
+#include "qtape/tflite/filters.h"
 
 namespace qtape::tflite {
 namespace {
@@ -121,19 +122,6 @@ bool is_valid(const WindowAxis& a) {
   return a.in >= a.span() && a.begin == 0 && a.out == (a.in - a.span()) / a.stride + 1;
 }
 
-/// Filters [o, taps, c], as depthwise ones [taps, o].
-std::vector<int8_t> by_taps(const std::vector<int8_t>& codes, int64_t outputs) {
-  const int64_t taps = std::ssize(codes) / std::max<int64_t>(1, outputs);
-  std::vector<int8_t> moved(codes.size());
-  for (int64_t o = 0; o < outputs; ++o) {
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      moved[static_cast<size_t>(tap * outputs + o)] =
-          codes[static_cast<size_t>(o * taps + tap)];
-    }
-  }
-  return moved;
-}
-
 template <class O>
 O conv_options(const Window& w, PaddingType padding, Activation activation) {
   O options;
@@ -154,8 +142,9 @@ void add_conv(const integer::Conv& op, TfliteProgram& p, int32_t from, int32_t t
   const int64_t outputs = op.weights.outputs();
   const std::vector<float> scales = scales_of(op.weights);
   if (op.groups == channels && channels > 1) {
-    const int32_t weights = add_weights(p, by_taps(op.weights.unpacked(), outputs),
-                                        {1, w.h.kernel, w.w.kernel, outputs}, scales, 3);
+    const int32_t weights =
+        add_weights(p, transposed(op.weights.unpacked(), outputs, op.weights.terms()),
+                    {1, w.h.kernel, w.w.kernel, outputs}, scales, 3);
     auto options = conv_options<DepthwiseConv2dOptions>(w, padding, activation);
     options.depth_multiplier = static_cast<int32_t>(outputs / channels);
     const int32_t bias = add_bias(p, op.weights, scales, x);
