@@ -17,6 +17,7 @@ class OnnxNode {
  public:
   explicit OnnxNode(const onnx::NodeProto& proto) : proto_(proto) {}
 
+  const onnx::NodeProto& proto() const { return proto_; }
   const std::string& type() const { return proto_.op_type(); }
   /// Returns the domain; empty for ONNX's own operators.
   std::string domain() const { return proto_.domain() == "ai.onnx" ? "" : proto_.domain(); }

@@ -42,7 +42,7 @@ std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const T
 }
 
 /// Returns 4-bit elements, two per byte, first in the low bits.
-std::vector<int64_t> read_int4(const onnx::TensorProto& tensor, int64_t elements) {
+std::vector<int64_t> read_4_bits(const onnx::TensorProto& tensor, int64_t elements) {
   const std::string& raw = tensor.raw_data();
   require<FormatError>(std::ssize(raw) == elements / 2 + elements % 2,
                        "tensor '{}' has {} bytes of data, {} elements of 4 bits",
@@ -52,7 +52,8 @@ std::vector<int64_t> read_int4(const onnx::TensorProto& tensor, int64_t elements
   for (int64_t i = 0; i < elements; ++i) {
     const int byte = static_cast<uint8_t>(raw[static_cast<size_t>(i / 2)]);
     const int bits = i % 2 == 0 ? byte & 15 : byte >> 4;
-    values.push_back(bits < 8 ? bits : bits - 16);
+    const bool negative = tensor.data_type() == onnx_int4 && bits >= 8;
+    values.push_back(negative ? bits - 16 : bits);
   }
   return values;
 }
@@ -82,6 +83,7 @@ int64_t data_bytes(const onnx::TensorProto& tensor) {
     case Proto::UINT8:
     case Proto::BOOL:
       return n;
+    case onnx_uint4:
     case onnx_int4:
       return n / 2 + n % 2;
     default:
@@ -116,6 +118,7 @@ OnnxConstant read_constant(const onnx::TensorProto& tensor) {
       return result;
     default:
       result.is_float = false;
+      result.type = tensor.data_type();
   }
   const auto integers = [&]<class T>(const auto& typed) {
     result.integers = read<T, int64_t>(tensor, n, typed, to_integer);
@@ -137,8 +140,9 @@ OnnxConstant read_constant(const onnx::TensorProto& tensor) {
       return integers.operator()<uint8_t>(tensor.int32_data());
     case Proto::UINT32:
       return integers.operator()<uint32_t>(tensor.uint64_data());
+    case onnx_uint4:
     case onnx_int4:
-      result.integers = read_int4(tensor, n);
+      result.integers = read_4_bits(tensor, n);
       return result;
     default:
       fail<FormatError>("tensor '{}' has elements of type {}, which is not supported", name,

@@ -18,6 +18,7 @@
 #include "qtape/onnx/import/module_paths.h"
 #include "qtape/onnx/import/norm_patterns.h"
 #include "qtape/onnx/import/patterns.h"
+#include "qtape/onnx/import/quantized.h"
 
 namespace qtape {
 namespace {
@@ -229,7 +230,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
     *notes = left_out(graph, live, tensors);
     notes->insert(notes->end(), cast.begin(), cast.end());
   }
-  return needed_part(result, importer.values());
+  return needed_part(with_rounded_biases(result), importer.values());
 }
 
 SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles files,

@@ -3,6 +3,7 @@
 
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/module_paths.h"
+#include "qtape/onnx/import/quantized.h"
 
 namespace qtape {
 
@@ -17,9 +18,20 @@ std::string OnnxImporter::free_label(const std::string& wanted) const {
   return fmt::format("{}.{}", label, number);
 }
 
+namespace {
+
+/// Returns the name of a constant without what ONNX Runtime appends to that of dequantized
+/// ones.
+std::string without_ending(const std::string& name) {
+  constexpr std::string_view ending = "_DequantizeLinear_Output";
+  return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : name;
+}
+
+}  // namespace
+
 std::string OnnxImporter::layer_label(const OnnxNode& node) {
   const std::string suffix = ".weight";
-  const std::string weight = node.input(1);
+  const std::string weight = without_ending(node.input(1));
   const bool named = weight.ends_with(suffix);
   const std::string own = named ? weight.substr(0, weight.size() - suffix.size()) : "";
   for (const std::string& label : {own, module_of(node.name(), node.type())}) {
@@ -57,13 +69,50 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
                                    std::vector<float> numbers, const std::string& layer,
                                    std::string_view part) {
   Tensor tensor = Tensor::of<float>(shape, numbers);
-  if (const auto known = known_parameter(name, tensor)) return *known;
+  if (const auto known = known_parameter(name, tensor)) return with_quantizer(name, *known);
   // PyTorch numbers computed constants: weights with a folded norm, and transposed ones.
   const bool numbered = name.find("::") != std::string::npos && !layer.empty();
-  const std::string wanted = numbered ? fmt::format("{}.{}", layer, part) : name;
+  const std::string wanted =
+      numbered ? fmt::format("{}.{}", layer, part) : without_ending(name);
   const NodeId id = add_leaf(Parameter{.shape = shape}, wanted, std::move(tensor));
   leaves_.emplace(name, id);
-  return id;
+  return with_quantizer(name, id);
+}
+
+NodeId OnnxImporter::with_quantizer(const std::string& name, NodeId parameter) {
+  const OnnxConstant* constant = find_constant(name);
+  if (constant == nullptr || !constant->codes || constant->codes->of_sums()) return parameter;
+  if (const auto known = quantizers_.find(parameter.index); known != quantizers_.end()) {
+    return known->second;
+  }
+  const OnnxCodes& codes = *constant->codes;
+  const Shape& shape = graph_[parameter].type.shape;
+  const auto channels = std::ssize(codes.scales);
+  require<FormatError>(channels == 1 || (shape.rank() > 0 && shape[0] == channels &&
+                                         codes.axis == channels_axis()),
+                       "'{}' has scales along axis {}, expected one for each output channel",
+                       printable(name), codes.axis);
+  const std::string label = graph_[parameter].label;
+  const FakeQuantize op = quantizer_for(codes, 0);
+  std::vector<NodeId> operands = {parameter,
+                                  add_state(label + ".scale", {channels}, codes.scales)};
+  if (op.scheme == Scheme::Affine) {
+    operands.push_back(
+        add_state(label + ".zero_point", {channels},
+                  std::vector<float>(codes.zero_points.begin(), codes.zero_points.end())));
+  }
+  const NodeId quantizer = add(op, operands, free_label(label + ".quantized"));
+  quantizers_.emplace(parameter.index, quantizer);
+  return quantizer;
+}
+
+/// Returns the axis of the output channels in the weights of the current node; -1 if none.
+int OnnxImporter::channels_axis() const {
+  const std::string& type = current_->type();
+  if (type == "Conv" || type == "QLinearConv") return 0;
+  if (type == "ConvTranspose" || type == "MatMul" || type == "QLinearMatMul") return 1;
+  if (type == "Gemm") return current_->integer("transB", 0) != 0 ? 0 : 1;
+  return -1;
 }
 
 // Nodes that update their state cannot share it.

@@ -12,7 +12,8 @@ auto conversions() {
   return std::array{product_conversions(), window_conversions(),    element_conversions(),
                     einsum_conversions(),  pointwise_conversions(), recurrent_conversions(),
                     norm_conversions(),    selection_conversions(), structure_conversions(),
-                    move_conversions(),    resize_conversions(),    constant_conversions()};
+                    move_conversions(),    resize_conversions(),    constant_conversions(),
+                    code_conversions()};
 }
 
 }  // namespace

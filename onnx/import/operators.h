@@ -150,6 +150,7 @@ std::vector<std::string_view> onnx_operators();
 std::span<const OnnxOperator> number_folds();
 std::span<const OnnxOperator> structure_folds();
 std::span<const OnnxOperator> product_folds();
+std::span<const OnnxOperator> code_conversions();
 std::span<const OnnxOperator> constant_conversions();
 std::span<const OnnxOperator> einsum_conversions();
 std::span<const OnnxOperator> element_conversions();
