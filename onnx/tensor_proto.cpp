@@ -43,7 +43,10 @@ std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const T
 
 /// Returns 4-bit elements, two per byte, first in the low bits.
 std::vector<int64_t> read_4_bits(const onnx::TensorProto& tensor, int64_t elements) {
-  const std::string& raw = tensor.raw_data();
+  std::string raw = tensor.raw_data();
+  if (!tensor.has_raw_data()) {
+    for (const int32_t each : tensor.int32_data()) raw.push_back(static_cast<char>(each));
+  }
   require<FormatError>(std::ssize(raw) == elements / 2 + elements % 2,
                        "tensor '{}' has {} bytes of data, {} elements of 4 bits",
                        printable(tensor.name()), raw.size(), elements);

@@ -15,14 +15,15 @@ namespace qtape {
 inline constexpr int32_t onnx_uint4 = 21;
 inline constexpr int32_t onnx_int4 = 22;
 
-/// Codes of a tensor: their type, scales and zero points, one for all or one for each index of
-/// an axis.
+/// Codes of a tensor: their type, scales and zero points, one for all, or one for each index of
+/// an axis or for each block of indices along it.
 struct OnnxCodes {
   int bits = 8;
   bool is_signed = false;
   std::vector<float> scales = {};
   std::vector<int64_t> zero_points = {};  ///< as many as scales
-  int axis = 0;                           ///< in the order of ONNX, if there are several scales
+  int axis = 0;       ///< in the order of ONNX, if there are several scales
+  int64_t block = 0;  ///< indices of a block; 0 if there are no blocks
   bool operator==(const OnnxCodes&) const = default;
 
   /// True for the 32-bit codes of biases, which have no quantizer of their own.

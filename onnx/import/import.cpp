@@ -12,6 +12,7 @@
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/files.h"
+#include "qtape/onnx/import/code_nodes.h"
 #include "qtape/onnx/import/functions.h"
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/live_parts.h"
@@ -205,7 +206,10 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   const std::map<int, std::string> calls = inline_functions(model);
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
   // A file with other calls is refused.
-  if (calls.empty()) fuse_patterns(*model.mutable_graph());
+  if (calls.empty()) {
+    expand_code_operators(*model.mutable_graph());
+    fuse_patterns(*model.mutable_graph());
+  }
   const onnx::GraphProto& graph = model.graph();
   const LiveParts live = live_parts(graph);
   const std::set<std::string> tensors = tensor_names(graph);

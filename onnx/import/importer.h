@@ -47,6 +47,14 @@ struct OnnxValue {
   int rank() const { return static_cast<int>(shape.size()); }
 };
 
+/// Place of scales in the order of a parameter.
+struct OnnxBlocks {
+  Shape shape;   ///< of the scales
+  int axis = 0;  ///< along which they differ
+  /// Returns scales in this order; empty if it is that of the file.
+  std::function<std::vector<float>(const std::vector<float>&)> order = {};
+};
+
 class OnnxImporter {
  public:
   /// `opset` is that of the default domain. The constants and parameters that nodes create are
@@ -90,6 +98,9 @@ class OnnxImporter {
   const Graph& graph() const { return graph_; }
   int64_t declared_batch() const { return declared_batch_; }
   bool is_needed(const std::string& name) const { return needed_.contains(name); }
+  /// True for codes that a QuantizeLinear computes, or that nodes only moved since.
+  bool holds_codes(const std::string& name) const { return coded_.contains(name); }
+  void mark_codes(const std::string& name) { coded_.insert(name); }
   /// True for an output of a refused node.
   bool is_unknown(const std::string& name) const { return unknown_.contains(name); }
   /// Returns the value of that name, or null.
@@ -197,6 +208,9 @@ class OnnxImporter {
   int channels_axis() const;
   /// Returns the quantizer of the parameter, if the constant `name` has codes, or itself.
   NodeId with_quantizer(const std::string& name, NodeId parameter);
+  NodeId add_quantizer(NodeId parameter, const OnnxCodes& codes, const OnnxBlocks& blocks);
+  OnnxBlocks stored_blocks(const std::string& name, const OnnxConstant& constant,
+                           NodeId parameter) const;
   /// Returns the axes of `value` as factors of its elements.
   static MovedAxes moved_axes(const OnnxValue& value);
   /// Returns the elements of `value` with its axes after the batch in `order`.
@@ -218,6 +232,7 @@ class OnnxImporter {
   int64_t elements_left_;
   int64_t unrolled_ = 0;  // nodes of recurrent operators
   std::set<std::string> needed_;
+  std::set<std::string> coded_;
   OnnxDataFiles files_;
   const OnnxNode* current_ = nullptr;      // the node that is being added
   std::map<std::string, int64_t> layers_;  // number of layers without a name, by their kind

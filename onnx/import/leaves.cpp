@@ -1,6 +1,9 @@
 // Labels of imported nodes, and parameters and states from constants of the file.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/importer.h"
 #include "qtape/onnx/import/module_paths.h"
 #include "qtape/onnx/import/quantized.h"
@@ -86,31 +89,75 @@ NodeId OnnxImporter::with_quantizer(const std::string& name, NodeId parameter) {
     return known->second;
   }
   const OnnxCodes& codes = *constant->codes;
+  if (codes.block > 0) {
+    return add_quantizer(parameter, codes, stored_blocks(name, *constant, parameter));
+  }
   const Shape& shape = graph_[parameter].type.shape;
   const auto channels = std::ssize(codes.scales);
   require<FormatError>(channels == 1 || (shape.rank() > 0 && shape[0] == channels &&
                                          codes.axis == channels_axis()),
                        "'{}' has scales along axis {}, expected one for each output channel",
                        printable(name), codes.axis);
+  return add_quantizer(parameter, codes, {.shape = Shape{channels}});
+}
+
+NodeId OnnxImporter::add_quantizer(NodeId parameter, const OnnxCodes& codes,
+                                   const OnnxBlocks& blocks) {
+  const auto ordered = [&]<class T>(const std::vector<T>& numbers) {
+    std::vector<float> result(numbers.begin(), numbers.end());
+    return blocks.order ? blocks.order(result) : result;
+  };
   const std::string label = graph_[parameter].label;
-  const FakeQuantize op = quantizer_for(codes, 0);
-  std::vector<NodeId> operands = {parameter,
-                                  add_state(label + ".scale", {channels}, codes.scales)};
+  const FakeQuantize op = quantizer_for(codes, blocks.axis);
+  std::vector<NodeId> operands = {
+      parameter, add_state(label + ".scale", blocks.shape, ordered(codes.scales))};
   if (op.scheme == Scheme::Affine) {
     operands.push_back(
-        add_state(label + ".zero_point", {channels},
-                  std::vector<float>(codes.zero_points.begin(), codes.zero_points.end())));
+        add_state(label + ".zero_point", blocks.shape, ordered(codes.zero_points)));
   }
   const NodeId quantizer = add(op, operands, free_label(label + ".quantized"));
   quantizers_.emplace(parameter.index, quantizer);
   return quantizer;
 }
 
+/// Returns how the scales of blocks of a constant lie in a parameter that holds its values.
+/// Throws FormatError if the elements of a block do not lie along one axis.
+OnnxBlocks OnnxImporter::stored_blocks(const std::string& name, const OnnxConstant& constant,
+                                       NodeId parameter) const {
+  const OnnxCodes& codes = *constant.codes;
+  const Shape& stored = graph_[parameter].type.shape;
+  const int axis = channels_axis(), rank = constant.shape.rank();
+  const bool by_columns = axis == 1 && rank == 2, filters = axis == 0 && rank > 2;
+  const auto order = [=](const std::vector<float>& numbers, const std::vector<int64_t>& shape) {
+    if (by_columns) return transposed(numbers, shape[0], shape[1]);
+    int64_t places = 1;
+    for (size_t k = 2; k < shape.size(); ++k) places *= shape[k];
+    return filters ? channels_behind(numbers, shape[0], shape[1], places) : numbers;
+  };
+  OnnxBlocks blocks{.axis = codes.axis};
+  if (by_columns) blocks.axis = 1 - codes.axis;
+  if (filters && codes.axis > 0) blocks.axis = codes.axis == 1 ? rank - 1 : codes.axis - 1;
+  const auto all = constant.shape.extents();
+  std::vector<int64_t> extents(all.begin(), all.end());
+  const auto values = parameters_.at(graph_[parameter].label).values<float>();
+  require<FormatError>(stored.rank() == rank &&
+                           std::ranges::equal(order(constant.floats, extents), values),
+                       "'{}' has scales of blocks, which only MatMul, Gemm and Conv of values "
+                       "that are not flattened images support",
+                       printable(name));
+  extents[static_cast<size_t>(codes.axis)] /= codes.block;
+  std::vector<int64_t> shape(stored.extents().begin(), stored.extents().end());
+  shape[static_cast<size_t>(blocks.axis)] /= codes.block;
+  blocks.shape = Shape(shape);
+  blocks.order = [=](const std::vector<float>& numbers) { return order(numbers, extents); };
+  return blocks;
+}
+
 /// Returns the axis of the output channels in the weights of the current node; -1 if none.
 int OnnxImporter::channels_axis() const {
   const std::string& type = current_->type();
-  if (type == "Conv" || type == "QLinearConv") return 0;
-  if (type == "ConvTranspose" || type == "MatMul" || type == "QLinearMatMul") return 1;
+  if (type == "Conv") return 0;
+  if (type == "ConvTranspose" || type == "MatMul") return 1;
   if (type == "Gemm") return current_->integer("transB", 0) != 0 ? 0 : 1;
   return -1;
 }

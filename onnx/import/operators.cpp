@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "qtape/onnx/import/code_nodes.h"
+#include "qtape/onnx/import/quantized.h"
+
 namespace qtape {
 namespace {
 
@@ -23,6 +26,8 @@ std::vector<std::string_view> onnx_operators() {
   for (const auto family : conversions()) {
     for (const OnnxOperator& each : family) types.push_back(each.type);
   }
+  const auto of_codes = onnx_code_operators();
+  types.insert(types.end(), of_codes.begin(), of_codes.end());
   return types;
 }
 
@@ -45,6 +50,7 @@ void OnnxOperators::run() const {
       if (found != family.end()) return found->convert(*this);
     }
   }
+  expect_codes();
   expect_equal_rows();
   if (row_steps() > 0) return OnnxOperators(*this).convert_step_rows();
   if (!is_of_sequences()) return convert_by_family();
@@ -100,6 +106,20 @@ void OnnxOperators::expect_equal_rows() const {
                          rows, own);
     rows = own;
   }
+}
+
+void OnnxOperators::expect_codes() const {
+  const bool reads = node.type() == "DequantizeLinear", moves = onnx_moves_codes(node.type());
+  for (int k = 0; k < node.inputs(); ++k) {
+    if (!to.holds_codes(node.input(k))) continue;
+    require<FormatError>(reads || moves,
+                         "input {}, '{}', holds codes of a QuantizeLinear: expected a "
+                         "DequantizeLinear before this node",
+                         k, printable(node.input(k)));
+  }
+  const bool coded = moves && node.inputs() > 0 && to.holds_codes(node.input(0));
+  if (node.type() != "QuantizeLinear" && !coded) return;
+  for (int k = 0; k < node.outputs(); ++k) to.mark_codes(node.output(k));
 }
 
 void OnnxOperators::same() { give(x()); }

@@ -70,6 +70,9 @@ void OnnxProblems::settle() const {
 std::string_view onnx_remedy(std::string_view type) {
   constexpr std::string_view after = "leave it out of the export; compute it afterwards";
   constexpr std::string_view quantized = "export the float model: qtape inserts quantizers";
+  constexpr std::string_view sums =
+      "read codes of a QuantizeLinear, and turn sums into floats by Cast and Mul with constant "
+      "scales";
   constexpr std::string_view control = "export the model without branches and loops";
   static const std::map<std::string_view, std::string_view> remedies = {
       {"ArgMin", after},
@@ -77,8 +80,8 @@ std::string_view onnx_remedy(std::string_view type) {
       {"NonMaxSuppression", after},
       {"Hardmax", after},
       {"DynamicQuantizeLinear", quantized},
-      {"ConvInteger", quantized},
-      {"MatMulInteger", quantized},
+      {"ConvInteger", sums},
+      {"MatMulInteger", sums},
       {"If", control},
       {"Loop", control},
       {"Scan", control}};

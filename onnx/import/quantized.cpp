@@ -19,43 +19,45 @@ namespace {
 struct CodeOperators : OnnxOperators {
   void quantize();
   void dequantize();
-  void conv();
-  void matmul();
 
   OnnxCodes codes(int k, int32_t type, const Shape* shape);
+  void read_zero_points(OnnxCodes& codes, int k, int32_t type, const OnnxConstant& scale);
+  void place(OnnxCodes& codes, const Shape& scales, const Shape& shape);
   OnnxConstant values_of(const OnnxConstant& stored, const OnnxCodes& codes);
-  std::string add_values(int k, OnnxConstant values);
-  void product(const char* type);
   NodeId quantized(const OnnxValue& a, const OnnxCodes& codes);
   void dequantize_constant(const OnnxConstant& stored);
   void dequantize_value();
   OnnxCodes codes_of(NodeId quantizer) const;
 };
 
-/// Sets bits and sign of integers of an ONNX type. Returns false for other types.
-bool set_type(OnnxCodes& codes, int32_t type) {
-  switch (type) {
-    case onnx::TensorProto::INT8:
-    case onnx::TensorProto::UINT8:
-      codes.bits = 8;
-      break;
-    case onnx::TensorProto::INT16:
-    case onnx::TensorProto::UINT16:
-      codes.bits = 16;
-      break;
-    case onnx::TensorProto::INT32:
-      codes.bits = 32;
-      break;
-    case onnx_uint4:
-    case onnx_int4:
-      codes.bits = 4;
-      break;
-    default:
-      return false;
-  }
-  codes.is_signed = type == onnx::TensorProto::INT8 || type == onnx::TensorProto::INT16 ||
-                    type == onnx::TensorProto::INT32 || type == onnx_int4;
-  return true;
+/// An element type of codes.
+struct CodeType {
+  int32_t type;
+  int bits;
+  bool is_signed;
+};
+
+constexpr CodeType code_types[] = {{onnx::TensorProto::INT8, 8, true},
+                                   {onnx::TensorProto::UINT8, 8, false},
+                                   {onnx::TensorProto::INT16, 16, true},
+                                   {onnx::TensorProto::UINT16, 16, false},
+                                   {onnx::TensorProto::INT32, 32, true},
+                                   {onnx_int4, 4, true},
+                                   {onnx_uint4, 4, false}};
+
+/// Returns the ONNX type of `codes`.
+int32_t type_of(const OnnxCodes& codes) {
+  const auto found = std::ranges::find_if(code_types, [&](const CodeType& each) {
+    return each.bits == codes.bits && each.is_signed == codes.is_signed;
+  });
+  return found->type;
+}
+
+/// Returns int8, uint4 and the like, or the number of another type.
+std::string type_text(int32_t type) {
+  const auto found = std::ranges::find(code_types, type, &CodeType::type);
+  if (found == std::end(code_types)) return fmt::format("type {}", type);
+  return fmt::format("{}int{}", found->is_signed ? "" : "u", found->bits);
 }
 
 CodeRange range_of(const OnnxCodes& codes) {
@@ -63,12 +65,23 @@ CodeRange range_of(const OnnxCodes& codes) {
 }
 
 std::string text_of(const OnnxCodes& codes) {
-  return fmt::format("{}{} of scale {}, zero point {}", codes.is_signed ? "int" : "uint",
-                     codes.bits, fmt::join(codes.scales, ", "),
-                     fmt::join(codes.zero_points, ", "));
+  const auto many = [](const auto& numbers) {
+    return numbers.size() == 1 ? fmt::format("{}", numbers[0])
+                               : fmt::format("one of {}", numbers.size());
+  };
+  return fmt::format("{} of scale {}, zero point {}", type_text(type_of(codes)),
+                     many(codes.scales), many(codes.zero_points));
 }
 
 }  // namespace
+
+bool onnx_moves_codes(std::string_view type) {
+  constexpr std::string_view types[] = {"MaxPool",      "Reshape",  "Flatten",   "Squeeze",
+                                        "Unsqueeze",    "Identity", "Transpose", "Slice",
+                                        "Gather",       "Split",    "Dropout",   "DepthToSpace",
+                                        "SpaceToDepth"};
+  return std::ranges::find(types, type) != std::end(types);
+}
 
 FakeQuantize quantizer_for(const OnnxCodes& codes, int axis) {
   const bool affine = std::ranges::any_of(codes.zero_points, [](int64_t z) { return z != 0; });
@@ -77,56 +90,94 @@ FakeQuantize quantizer_for(const OnnxCodes& codes, int axis) {
                   .scheme = affine ? Scheme::Affine : Scheme::Symmetric,
                   .ste = Ste::ClippedIdentity,
                   .scale_mode = Fixed{}};
-  if (codes.scales.size() > 1) op.axis = axis;
+  if (codes.scales.size() > 1 || codes.block > 0) op.axis = axis;
+  if (codes.block > 0) op.group_size = codes.block;
   // Scales of the file stay as they are.
   for (const float each : codes.scales) op.floor = std::min(op.floor, double{each});
   return op;
 }
 
 /// Reads scales and zero points, inputs `k` and `k` + 1, of codes of an ONNX type, 0 if the
-/// zero points determine it. `shape` is that of the tensor.
+/// zero points determine it. `shape` is that of the constant, null for values.
 OnnxCodes CodeOperators::codes(int k, int32_t type, const Shape* shape) {
   OnnxCodes result;
   const OnnxConstant& scale = to.constant(node, k);
-  expect(scale.is_float && scale.shape.rank() <= 1,
-         "input {} must be one scale or a list, got {}", k, to_string(scale.shape));
-  expect(node.integer("block_size", 0) == 0, "scales of blocks are not supported");
+  result.block = node.integer("block_size", 0);
+  (void)node.integer("axis", 1);
+  expect(scale.is_float && (scale.shape.rank() <= 1 || result.block > 0),
+         "input {} must be one scale or a list of scales, got {}", k,
+         scale.is_float ? to_string(scale.shape) : "integers");
+  expect(result.block >= 0, "block_size must be above 0, got {}", result.block);
   settle();
   result.scales = scale.floats;
-  for (const float each : result.scales) {
-    expect(std::isfinite(each) && each > 0, "scales must be above 0, got {}", each);
+  const auto wrong = std::ranges::find_if(
+      result.scales, [](float each) { return !std::isfinite(each) || each <= 0; });
+  if (wrong != result.scales.end()) {
+    expect(false, "scales must be finite and above 0, got {}", *wrong);
   }
-  result.zero_points.assign(result.scales.size(), 0);
-  if (to.has_input(node, k + 1)) {
-    const OnnxConstant& zero_point = to.constant(node, k + 1);
-    expect(!zero_point.is_float && zero_point.integers.size() == result.scales.size(),
-           "input {} must be {} zero points", k + 1, result.scales.size());
+  settle();
+  read_zero_points(result, k + 1, type, scale);
+  if (shape == nullptr) {
+    expect(result.scales.size() == 1 && result.block == 0,
+           "expected one scale for values that are not constant, got {}", result.scales.size());
+  } else {
+    place(result, scale.shape, *shape);
+  }
+  settle();
+  return result;
+}
+
+void CodeOperators::read_zero_points(OnnxCodes& codes, int k, int32_t type,
+                                     const OnnxConstant& scale) {
+  codes.zero_points.assign(codes.scales.size(), 0);
+  if (to.has_input(node, k)) {
+    const OnnxConstant& found = to.constant(node, k);
+    const bool fits =
+        !found.is_float && found.shape.elements() == scale.shape.elements();
+    expect(fits, "input {} must be integers of the shape of the scales, {}, got {}{}", k,
+           to_string(scale.shape), found.is_float ? "floats " : "", to_string(found.shape));
+    if (type == 0) type = found.type;
+    expect(found.type == type, "the zero point is of {}, expected {} as the codes",
+           type_text(found.type), type_text(type));
     settle();
-    result.zero_points = zero_point.integers;
-    if (type == 0) type = zero_point.type;
+    codes.zero_points = found.integers;
   }
   if (type == 0) type = onnx::TensorProto::UINT8;
-  expect(set_type(result, type), "codes of type {} are not supported", type);
+  const auto row = std::ranges::find(code_types, type, &CodeType::type);
+  expect(row != std::end(code_types), "codes of {} are not supported: use int8 or uint8",
+         type_text(type));
   settle();
-  const CodeLimits limits = code_limits(std::min(result.bits, 16), range_of(result));
-  for (const int64_t each : result.zero_points) {
-    const bool fits =
-        result.of_sums() ? each == 0 : each >= limits.q_min && each <= limits.q_max;
-    expect(fits, "the zero point {} is outside {} to {}", each,
-           result.of_sums() ? 0 : limits.q_min, result.of_sums() ? 0 : limits.q_max);
+  codes.bits = row->bits;
+  codes.is_signed = row->is_signed;
+  if (!codes.of_sums()) return;
+  const auto moved = std::ranges::find_if(codes.zero_points, [](int64_t z) { return z != 0; });
+  if (moved != codes.zero_points.end()) {
+    expect(false, "the zero point of int32 must be 0, got {}", *moved);
   }
-  const int64_t rank = shape == nullptr ? 0 : shape->rank();
-  int64_t axis = node.type() == "QLinearConv" ? 0 : node.integer("axis", 1);
-  if (axis < 0) axis += rank;
-  if (result.scales.size() > 1 && shape != nullptr) {
-    const bool fits = axis >= 0 && axis < rank &&
-                      (*shape)[static_cast<int>(axis)] == std::ssize(result.scales);
-    expect(fits, "{} scales do not fit axis {} of {}", result.scales.size(), axis,
-           to_string(*shape));
-  }
+}
+
+/// Sets the axis of several scales of a constant of that shape.
+void CodeOperators::place(OnnxCodes& codes, const Shape& scales, const Shape& shape) {
+  if (codes.scales.size() == 1 && codes.block == 0) return;
+  const int64_t given = node.integer("axis", 1);
+  const int64_t axis = given < 0 ? given + shape.rank() : given;
+  expect(axis >= 0 && axis < shape.rank(), "axis {} is out of range for {}", given,
+         to_string(shape));
   settle();
-  if (result.scales.size() > 1) result.axis = static_cast<int>(axis);
-  return result;
+  codes.axis = static_cast<int>(axis);
+  const int64_t extent = shape[codes.axis];
+  if (codes.block == 0) {
+    return expect(extent == std::ssize(codes.scales),
+                  "{} scales do not fit axis {} of {}: expected {}", codes.scales.size(), axis,
+                  to_string(shape), extent);
+  }
+  expect(extent % codes.block == 0, "blocks of {} do not divide axis {} of {}", codes.block,
+         axis, to_string(shape));
+  settle();
+  std::vector<int64_t> wanted(shape.extents().begin(), shape.extents().end());
+  wanted[static_cast<size_t>(axis)] = extent / codes.block;
+  expect(scales == Shape(wanted), "scales {} do not fit blocks of {} along axis {} of {}: expected {}",
+         to_string(scales), codes.block, axis, to_string(shape), to_string(Shape(wanted)));
 }
 
 void CodeOperators::quantize() {
@@ -138,11 +189,9 @@ void CodeOperators::quantize() {
     found.codes = codes(1, type, &found.shape);
     return to.add_constant(node.output(0), std::move(found));
   }
-  OnnxValue a = x();
   const OnnxCodes own = codes(1, type, nullptr);
-  expect(!own.of_sums() && own.scales.size() == 1, "expected one scale for values, got {}",
-         own.scales.size());
-  settle();
+  expect(!own.of_sums(), "codes of int32 are not supported for values");
+  OnnxValue a = x();
   const auto before = preceding_quantizer(to.graph(), a.id);
   const bool same = before && codes_of(*before) == own;
   if (!same) a.id = quantized(a, own);
@@ -166,27 +215,37 @@ void CodeOperators::dequantize() {
 }
 
 void CodeOperators::dequantize_constant(const OnnxConstant& stored) {
-  const OnnxCodes own = codes(1, stored.codes ? 0 : stored.type, &stored.shape);
   if (stored.codes) {
+    const OnnxCodes own = codes(1, type_of(*stored.codes), &stored.shape);
     expect(own == *stored.codes, "it reads {} as {}", text_of(*stored.codes), text_of(own));
     settle();
     return to.add_constant(node.output(0), stored);
   }
+  expect(!stored.is_float, "expected codes, got floats");
+  expect(stored.type != 0 || to.has_input(node, 2),
+         "the type of the codes is not known: add a zero point");
+  settle();
+  const OnnxCodes own = codes(1, stored.type, &stored.shape);
   to.add_constant(node.output(0), values_of(stored, own));
 }
 
 OnnxConstant CodeOperators::values_of(const OnnxConstant& stored, const OnnxCodes& codes) {
-  expect(!stored.is_float, "expected codes, got floats");
-  settle();
   OnnxConstant values{.shape = stored.shape, .codes = codes};
+  const bool single = codes.scales.size() == 1;
   int64_t inner = 1;
   for (int k = codes.axis + 1; k < stored.shape.rank(); ++k) inner *= stored.shape[k];
-  for (size_t i = 0; i < stored.integers.size(); ++i) {
-    const size_t channel =
-        codes.scales.size() == 1 ? 0 : i / static_cast<size_t>(inner) % codes.scales.size();
+  const int64_t extent = single ? 1 : stored.shape[codes.axis];
+  const int64_t block = std::max<int64_t>(codes.block, 1);
+  for (int64_t i = 0; i < std::ssize(stored.integers); ++i) {
+    const int64_t along = i / inner % extent / block;
+    // Without blocks there is one scale for all elements at an index of the axis.
+    const int64_t at = codes.block == 0
+                           ? along
+                           : (i / (inner * extent) * (extent / block) + along) * inner + i % inner;
+    const auto scale = static_cast<size_t>(single ? 0 : at);
     values.floats.push_back(
-        static_cast<float>(stored.integers[i] - codes.zero_points[channel]) *
-        codes.scales[channel]);
+        static_cast<float>(stored.integers[static_cast<size_t>(i)] - codes.zero_points[scale]) *
+        codes.scales[scale]);
   }
   return values;
 }
@@ -216,56 +275,11 @@ void CodeOperators::dequantize_value() {
   expect(quantizer.has_value(), "input 0 has no codes of a QuantizeLinear");
   settle();
   const OnnxCodes written = codes_of(*quantizer);
-  const OnnxCodes own = codes(1, 0, nullptr);
+  const OnnxCodes own = codes(1, type_of(written), nullptr);
   expect(own == written, "it reads {} as {}", text_of(written), text_of(own));
   settle();
   give(std::move(a));
 }
-
-/// Adds the values of constant `k` under its name without what ONNX Runtime appends to that of
-/// codes.
-std::string CodeOperators::add_values(int k, OnnxConstant values) {
-  constexpr std::string_view ending = "_quantized";
-  const std::string& name = node.input(k);
-  std::string own = name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
-  if (own.empty() || to.is_constant(own)) own = name + ".values";
-  if (!to.is_constant(own)) to.add_constant(own, std::move(values));
-  return own;
-}
-
-/// Converts a product of codes as one of floats between quantizers.
-void CodeOperators::product(const char* type) {
-  const OnnxCodes x_codes = codes(1, 0, nullptr), y_codes = codes(6, 0, nullptr);
-  const OnnxConstant& w = to.constant(node, 3);
-  const OnnxCodes w_codes = codes(4, w.type, &w.shape);
-  const auto before = preceding_quantizer(to.graph(), x().id);
-  expect(before && codes_of(*before) == x_codes, "input 0 has other codes than {}",
-         text_of(x_codes));
-  settle();
-  onnx::NodeProto inner = node.proto();
-  inner.set_op_type(type);
-  inner.clear_input();
-  inner.add_input(node.input(0));
-  inner.add_input(add_values(3, values_of(w, w_codes)));
-  if (to.has_input(node, 8)) {
-    OnnxCodes sums = w_codes;
-    sums.bits = 32;
-    sums.axis = 0;
-    std::ranges::fill(sums.zero_points, 0);
-    for (float& each : sums.scales) each *= x_codes.scales[0];
-    inner.add_input(add_values(8, values_of(to.constant(node, 8), sums)));
-  }
-  for (const auto& each : inner.attribute()) (void)node.has(each.name().c_str());
-  const OnnxNode floats(inner);
-  OnnxOperators{to, floats, reasons}.run();
-  settle();
-  OnnxValue y = *to.find_value(node.output(0));
-  y.id = quantized(y, y_codes);
-  give(std::move(y));
-}
-
-void CodeOperators::conv() { product("Conv"); }
-void CodeOperators::matmul() { product("MatMul"); }
 
 Graph with_rounded_biases(const Graph& graph) {
   Graph result;
@@ -290,8 +304,6 @@ Graph with_rounded_biases(const Graph& graph) {
 namespace {
 
 constexpr OnnxOperator code_rows[] = {
-    {"QLinearConv", convert<&CodeOperators::conv>},
-    {"QLinearMatMul", convert<&CodeOperators::matmul>},
     {"QuantizeLinear", convert<&CodeOperators::quantize>, true},
     {"DequantizeLinear", convert<&CodeOperators::dequantize>, true}};
 

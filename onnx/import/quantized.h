@@ -1,12 +1,17 @@
 // Codes of quantized ONNX models.
 #pragma once
 
+#include <string_view>
+
 #include "qtape/engine/graph.h"
 #include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {
 
-/// Returns the quantizer that rounds to `codes`, whose scales belong to axis `axis` of its
+/// True for operators that move codes, so that their results lie on the same grid.
+bool onnx_moves_codes(std::string_view type);
+
+/// Returns the quantizer that rounds to `codes`, whose scales or blocks lie along `axis` of its
 /// operand if there are several.
 FakeQuantize quantizer_for(const OnnxCodes& codes, int axis);
 
