@@ -22,8 +22,8 @@ struct OnnxCodes {
   bool is_signed = false;
   std::vector<float> scales = {};
   std::vector<int64_t> zero_points = {};  ///< as many as scales
-  int axis = 0;       ///< in the order of ONNX, if there are several scales
-  int64_t block = 0;  ///< indices of a block; 0 if there are no blocks
+  int axis = 0;                           ///< in the order of ONNX, if there are several scales
+  int64_t block = 0;                      ///< indices of a block; 0 if there are no blocks
   bool operator==(const OnnxCodes&) const = default;
 
   /// True for the 32-bit codes of biases, which have no quantizer of their own.

@@ -17,10 +17,10 @@ constexpr std::string_view microsoft = "com.microsoft";
 /// An operator of codes. Each coded operand is three inputs: codes, scale and zero point.
 struct CodeOperator {
   std::string_view type;
-  std::string_view floats;        ///< the operator of their values
-  int operands;                   ///< their number; -1 for all inputs after `result`
-  int result;                     ///< input that is the scale of the result
-  int bias = -1;                  ///< input that is the bias in 32 bits
+  std::string_view floats;  ///< the operator of their values
+  int operands;             ///< their number; -1 for all inputs after `result`
+  int result;               ///< input that is the scale of the result
+  int bias = -1;            ///< input that is the bias in 32 bits
   std::string_view domain = {};
 };
 
@@ -84,8 +84,8 @@ class Expansion {
           node, {read.input(at), read.input(at + 1), read.input(at + 2)}, axis_of(read)));
     }
     if (row.bias >= 0 && !read.input(row.bias).empty()) {
-      inner.add_input(nodes_.dequantized_bias(node, read.input(row.bias), read.input(1),
-                                              read.input(4)));
+      inner.add_input(
+          nodes_.dequantized_bias(node, read.input(row.bias), read.input(1), read.input(4)));
     }
     const std::string scale = read.input(row.result), zero_point = read.input(row.result + 1);
     // A QGemm without a scale of its result gives floats.

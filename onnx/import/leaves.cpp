@@ -140,11 +140,11 @@ OnnxBlocks OnnxImporter::stored_blocks(const std::string& name, const OnnxConsta
   const auto all = constant.shape.extents();
   std::vector<int64_t> extents(all.begin(), all.end());
   const auto values = parameters_.at(graph_[parameter].label).values<float>();
-  require<FormatError>(stored.rank() == rank &&
-                           std::ranges::equal(order(constant.floats, extents), values),
-                       "'{}' has scales of blocks, which only MatMul, Gemm and Conv of values "
-                       "that are not flattened images support",
-                       printable(name));
+  require<FormatError>(
+      stored.rank() == rank && std::ranges::equal(order(constant.floats, extents), values),
+      "'{}' has scales of blocks, which only MatMul, Gemm and Conv of values "
+      "that are not flattened images support",
+      printable(name));
   extents[static_cast<size_t>(codes.axis)] /= codes.block;
   std::vector<int64_t> shape(stored.extents().begin(), stored.extents().end());
   shape[static_cast<size_t>(blocks.axis)] /= codes.block;

@@ -56,8 +56,7 @@ std::string NamedNodes::dequantized(const onnx::NodeProto& of,
   std::vector<std::string> inputs(operand.begin(), operand.end());
   if (inputs.back().empty()) inputs.pop_back();
   const std::string values = free_name(name_of_values(operand[0]));
-  onnx::AttributeProto& along =
-      *add(of, "DequantizeLinear", inputs, values).add_attribute();
+  onnx::AttributeProto& along = *add(of, "DequantizeLinear", inputs, values).add_attribute();
   along.set_name("axis");
   along.set_type(onnx::AttributeProto::INT);
   along.set_i(axis);

@@ -76,10 +76,9 @@ std::string text_of(const OnnxCodes& codes) {
 }  // namespace
 
 bool onnx_moves_codes(std::string_view type) {
-  constexpr std::string_view types[] = {"MaxPool",      "Reshape",  "Flatten",   "Squeeze",
-                                        "Unsqueeze",    "Identity", "Transpose", "Slice",
-                                        "Gather",       "Split",    "Dropout",   "DepthToSpace",
-                                        "SpaceToDepth"};
+  constexpr std::string_view types[] = {
+      "MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze",    "Identity",    "Transpose",
+      "Slice",   "Gather",  "Split",   "Dropout", "DepthToSpace", "SpaceToDepth"};
   return std::ranges::find(types, type) != std::end(types);
 }
 
@@ -132,8 +131,7 @@ void CodeOperators::read_zero_points(OnnxCodes& codes, int k, int32_t type,
   codes.zero_points.assign(codes.scales.size(), 0);
   if (to.has_input(node, k)) {
     const OnnxConstant& found = to.constant(node, k);
-    const bool fits =
-        !found.is_float && found.shape.elements() == scale.shape.elements();
+    const bool fits = !found.is_float && found.shape.elements() == scale.shape.elements();
     expect(fits, "input {} must be integers of the shape of the scales, {}, got {}{}", k,
            to_string(scale.shape), found.is_float ? "floats " : "", to_string(found.shape));
     if (type == 0) type = found.type;
@@ -176,7 +174,8 @@ void CodeOperators::place(OnnxCodes& codes, const Shape& scales, const Shape& sh
   settle();
   std::vector<int64_t> wanted(shape.extents().begin(), shape.extents().end());
   wanted[static_cast<size_t>(axis)] = extent / codes.block;
-  expect(scales == Shape(wanted), "scales {} do not fit blocks of {} along axis {} of {}: expected {}",
+  expect(scales == Shape(wanted),
+         "scales {} do not fit blocks of {} along axis {} of {}: expected {}",
          to_string(scales), codes.block, axis, to_string(shape), to_string(Shape(wanted)));
 }
 
@@ -239,9 +238,10 @@ OnnxConstant CodeOperators::values_of(const OnnxConstant& stored, const OnnxCode
   for (int64_t i = 0; i < std::ssize(stored.integers); ++i) {
     const int64_t along = i / inner % extent / block;
     // Without blocks there is one scale for all elements at an index of the axis.
-    const int64_t at = codes.block == 0
-                           ? along
-                           : (i / (inner * extent) * (extent / block) + along) * inner + i % inner;
+    const int64_t at =
+        codes.block == 0
+            ? along
+            : (i / (inner * extent) * (extent / block) + along) * inner + i % inner;
     const auto scale = static_cast<size_t>(single ? 0 : at);
     values.floats.push_back(
         static_cast<float>(stored.integers[static_cast<size_t>(i)] - codes.zero_points[scale]) *

@@ -11,6 +11,7 @@
 
 #include "qtape/engine/tape.h"
 #include "qtape/onnx/import.h"
+#include "qtape/onnx/tensor_proto.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/small_nets.h"
 
@@ -56,6 +57,30 @@ class OnnxModel {
       type == onnx::TensorProto::INT64 ? tensor.add_int64_data(each)
                                        : tensor.add_int32_data(static_cast<int32_t>(each));
     }
+    return *this;
+  }
+  /// Adds integers of any type, those of 4 bits two in a byte.
+  OnnxModel& codes(const std::string& name, const Extents& extents, const Extents& values,
+                   int32_t type) {
+    auto& tensor = *graph().add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(type);
+    for (const int64_t each : extents) tensor.add_dims(each);
+    if (type == onnx_int4 || type == onnx_uint4) {
+      std::string raw((values.size() + 1) / 2, '\0');
+      for (size_t i = 0; i < values.size(); ++i) {
+        const int bits = static_cast<int>(values[i] & 15) << (i % 2 == 0 ? 0 : 4);
+        raw[i / 2] = static_cast<char>(raw[i / 2] | bits);
+      }
+      tensor.set_raw_data(raw);
+      return *this;
+    }
+    for (const int64_t each : values) tensor.add_int32_data(static_cast<int32_t>(each));
+    return *this;
+  }
+  /// Sets the domain of the last node.
+  OnnxModel& of_domain(const char* domain) {
+    graph().mutable_node(graph().node_size() - 1)->set_domain(domain);
     return *this;
   }
   OnnxModel& node(const std::string& type, const std::vector<std::string>& inputs,

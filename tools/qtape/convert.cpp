@@ -12,6 +12,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
@@ -93,8 +94,8 @@ void print_summary(const ConvertReport& report) {
 /// Writes a model's integer program; prints the number of nodes, the largest certificate and
 /// the reduction in text size.
 void convert(const ConvertCommand& command) {
-  const SavedModel model = before_softmax(load_model(command.model));
   examples::OutputFiles files;
+  const SavedModel model = before_softmax(read_model(command.model, files));
   files.expect_text("--output", command.output);
   files.reads({command.model});
   files.expect_text("--json", command.json);

@@ -284,7 +284,8 @@ bool export_c(const ExportCCommand& command) {
   const std::string refused = refused_c_name(name);
   require<ArgumentError>(refused.empty(), "--name: '{}' is not a C identifier: {}",
                          printable(name), refused);
-  AnyFile file = load_file(command.file);
+  examples::OutputFiles files;
+  AnyFile file = load_file(command.file, files);
   const IntegerProgram program =
       exported_program(file, command.file, command.requantization,
                        Requantization::FloatMultiply, command.integer_outputs, command.layout);
@@ -292,7 +293,6 @@ bool export_c(const ExportCCommand& command) {
   if (command.check && command.kernels == CKernels::CmsisNn) {
     library = CmsisNn::of_environment(program.requantization());
   }
-  examples::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());
   NewFolder folder(command.folder);

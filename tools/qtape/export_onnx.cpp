@@ -150,7 +150,7 @@ void export_onnx(const ExportOnnxCommand& command) {
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
-  AnyFile file = load_file(command.file);
+  AnyFile file = load_file(command.file, files);
   const IntegerProgram program =
       exported_program(file, command.file, std::nullopt, Requantization::OnnxQdq,
                        command.integer_outputs, command.layout);

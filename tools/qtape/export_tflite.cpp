@@ -80,7 +80,7 @@ void export_tflite(const ExportTfliteCommand& command) {
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
-  AnyFile file = load_file(command.file);
+  AnyFile file = load_file(command.file, files);
   TfliteReport report;
   if (auto* model = std::get_if<SavedModel>(&file)) {
     *model = before_softmax(std::move(*model));

@@ -11,6 +11,7 @@
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -148,7 +149,7 @@ void draw_graph(const std::string& model, const std::string& output, const std::
   files.reads({model});
   files.expect_unread("--output", output);
   files.expect_text("--json", json);
-  const SavedModel loaded = load_model(model);
+  const SavedModel loaded = read_model(model, files);
   Drawing drawing(loaded);
   const std::string text = drawing.run();
   const std::string content = dot ? text : drawn(text);

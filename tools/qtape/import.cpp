@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <set>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/recipe.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -57,9 +60,24 @@ struct ImportReport : Preparation {
   }
 };
 
+/// Returns the number of weights, also of those that quantizers of the file round.
+int64_t layers_of(const Graph& graph) {
+  std::set<int32_t> rounded;
+  for (const Node& node : graph.nodes()) {
+    const auto weights = weights_operand(node.op);
+    if (!weights) continue;
+    const NodeId id = node.operands[*weights];
+    const Node& operand = graph[id];
+    if (!is_quantizer(operand.op)) continue;
+    const Op& origin = graph[operand.operands[0]].op;
+    if (std::holds_alternative<Parameter>(origin)) rounded.insert(id.index);
+  }
+  return std::ssize(layer_weights(graph)) + std::ssize(rounded);
+}
+
 void add(ImportReport& report, const Model& model) {
   report.nodes = model.graph().size();
-  report.layers = static_cast<int64_t>(layer_weights(model.graph()).size());
+  report.layers = layers_of(model.graph());
   report.parameters = model.parameters().trainable_elements();
   for (const Node& node : model.graph().nodes()) {
     if (!std::holds_alternative<Input>(node.op)) continue;
@@ -104,7 +122,7 @@ void import_model(const ImportCommand& command) {
 
 Command add_import(CLI::App& app) {
   const auto o = std::make_shared<ImportCommand>();
-  CLI::App& import = *app.add_subcommand("import", "Write an ONNX float model as a model");
+  CLI::App& import = *app.add_subcommand("import", "Write an ONNX model as a model");
   import.add_option("model", o->model, "ONNX file")->required();
   add_output(import, o->output, "file to write");
   import.add_option("--end", o->ends,

@@ -268,7 +268,7 @@ void inspect(const std::string& path, const std::string& json) {
   examples::OutputFiles files;
   files.reads({path});
   files.expect_text("--json", json);
-  const AnyFile file = load_file(path, NanValues::Keep);
+  const AnyFile file = load_file(path, files, NanValues::Keep);
   std::visit(
       [&](const auto& content) {
         const auto report = report_of(content);

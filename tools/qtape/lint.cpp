@@ -35,8 +35,8 @@ struct LintReport {
 };
 
 /// Loads with NaN values, because lint reports them.
-std::vector<Finding> findings_of(const std::string& path) {
-  AnyFile file = load_file(path, NanValues::Keep);
+std::vector<Finding> findings_of(const std::string& path, examples::OutputFiles& files) {
+  AnyFile file = load_file(path, files, NanValues::Keep);
   return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
     SavedModel& model = std::get<SavedModel>(file);
@@ -83,7 +83,7 @@ int64_t lint(const std::string& path, bool notes, const std::string& json) {
   examples::OutputFiles files;
   files.reads({path});
   files.expect_text("--json", json);
-  const LintReport report = report_of(findings_of(path), notes);
+  const LintReport report = report_of(findings_of(path, files), notes);
   print(report);
   write_report(files, json, report);
   files.require_written();

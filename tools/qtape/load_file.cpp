@@ -6,18 +6,40 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_file.h"
+#include "qtape/onnx/import.h"
 #include "qtape/tflite/import.h"
 
 namespace qtape::tool {
+namespace {
 
-AnyFile load_file(const std::string& path, NanValues nan) {
+void print_note(const std::string& path, const std::string& note) {
+  fmt::print(stderr, "qtape: {}: {}\n", printable(path), note);
+}
+
+bool is_onnx(const std::string& path) { return path.ends_with(".onnx"); }
+
+SavedModel read_onnx(const std::string& path, examples::OutputFiles& files) {
+  std::vector<std::string> left_out;
+  std::vector<std::string> data_files;
+  SavedModel model = import_onnx(path, &left_out, {.data_files = &data_files});
+  files.found_to_read(data_files);
+  for (const std::string& each : left_out) print_note(path, each);
+  return model;
+}
+
+}  // namespace
+
+SavedModel read_model(const std::string& path, examples::OutputFiles& files) {
+  return is_onnx(path) ? read_onnx(path, files) : load_model(path);
+}
+
+AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValues nan) {
+  if (is_onnx(path)) return read_onnx(path, files);
   return read_text(path, [&](std::string_view text) -> AnyFile {
     if (!is_tflite(text)) return any_of(text, nan);
     std::vector<std::string> notes;
     IntegerProgram program = parse_tflite(text, &notes);
-    for (const std::string& each : notes) {
-      fmt::print(stderr, "qtape: {}: {}\n", printable(path), each);
-    }
+    for (const std::string& each : notes) print_note(path, each);
     return program;
   });
 }

@@ -4,12 +4,18 @@
 #include <string>
 
 #include "qtape/deploy/any_file.h"
+#include "qtape/programs/output_files.h"
 
 namespace qtape::tool {
 
-/// Reads a model, an integer program or a `.tflite` model, recognized by its content; prints a
-/// line for each property of a `.tflite` model that its program does not keep. Throws IoError
-/// or FormatError, both beginning with the path.
-AnyFile load_file(const std::string& path, NanValues nan = NanValues::Refuse);
+/// Reads a model or an ONNX model, which has a name that ends in `.onnx`; `files` receives the
+/// files beside it that hold its data. Throws IoError or FormatError, both beginning with the
+/// path.
+SavedModel read_model(const std::string& path, examples::OutputFiles& files);
+
+/// The same, or reads an integer program or a `.tflite` model, recognized by its content; prints
+/// a line for each property of a `.tflite` model that its program does not keep.
+AnyFile load_file(const std::string& path, examples::OutputFiles& files,
+                  NanValues nan = NanValues::Refuse);
 
 }  // namespace qtape::tool

@@ -16,6 +16,7 @@
 #include "qtape/model/model.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -210,7 +211,7 @@ void profile(const ProfileOptions& options) {
   examples::OutputFiles files;
   files.reads({options.model});
   files.expect_text("--json", options.json);
-  SavedModel model = load_model(options.model);
+  SavedModel model = read_model(options.model, files);
   if (options.batch) model.graph = model.graph.with_batch(*options.batch);
   const std::vector<NodeId> roots = model.graph.losses();
   Tape tape(model.graph, model.parameters,

@@ -17,6 +17,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -75,7 +76,7 @@ void report_quantizers(const QuantizersOptions& options) {
   files.reads({options.model});
   files.reads(options.data.paths());
   files.expect_text("--json", options.json);
-  SavedModel model = load_model(options.model);
+  SavedModel model = read_model(options.model, files);
   require<GraphError>(!quantizers(model.graph).empty(),
                       "{}: the model has no quantizers: train it with them, or insert and "
                       "calibrate them",

@@ -61,7 +61,7 @@ void replay(const ReplayOptions& options) {
   files.reads({options.model});
   files.reads(options.data.paths());
   files.expect_text("--json", options.json);
-  AnyFile file = load_file(options.model);
+  AnyFile file = load_file(options.model, files);
   const auto* program = std::get_if<IntegerProgram>(&file);
   require<ArgumentError>(program == nullptr || !options.in_float,
                          "--float: {} is an integer program, which has no quantizers",

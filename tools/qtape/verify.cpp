@@ -194,8 +194,8 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
   return command;
 }
 
-VerifyReport verify_file(const VerifyCommand& command) {
-  AnyFile file = load_file(command.model);
+VerifyReport verify_file(const VerifyCommand& command, examples::OutputFiles& files) {
+  AnyFile file = load_file(command.model, files);
   VerifyReport report{.threads = command.threads};
   if (const auto* program = std::get_if<IntegerProgram>(&file)) {
     const VerifyCommand chosen = for_program(command, *program);
@@ -225,7 +225,7 @@ bool verify(const VerifyCommand& command) {
   files.reads({command.model, command.program});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
-  VerifyReport report = verify_file(command);
+  VerifyReport report = verify_file(command, files);
   for (const RequantizationReport& each : report.requantizations) {
     report.mismatches += each.mismatches;
   }

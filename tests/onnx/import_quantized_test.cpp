@@ -1,0 +1,171 @@
+// Quantized ONNX models: their values, the graphs that they become, and their programs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "qtape/deploy/convert.h"
+#include "qtape/deploy/lint.h"
+#include "qtape/engine/quantizers.h"
+#include "qtape/onnx/export.h"
+#include "qtape/tests/onnx/quantized_models.h"
+
+using namespace qtape;
+using namespace qtape::test::onnx_models;
+
+namespace {
+
+/// Adds the values y of codes r.
+OnnxModel& finish(OnnxModel& model) {
+  return model.node("DequantizeLinear", {"r", "ys", "yz"});
+}
+
+Numbers answers(const OnnxModel& model, const Numbers& x = two_samples) {
+  return answer<float>(model.imported(), x, 2);
+}
+
+template <class Wanted>
+int64_t count(const Graph& graph) {
+  return std::ranges::count_if(
+      graph.nodes(), [](const Node& node) { return std::holds_alternative<Wanted>(node.op); });
+}
+
+/// Returns the codes q of x, and a node of com.microsoft that gives codes r.
+OnnxModel with_operator(const char* type, const std::vector<std::string>& inputs) {
+  OnnxModel model({-1, 2});
+  add_constants(model);
+  model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"}).node(type, inputs, {"r"});
+  model.of_domain("com.microsoft");
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("onnx quantized: values, names and quantizers are those of the file") {
+  const SavedModel model = quantized_gemm().imported();
+  CHECK(answer<float>(model, two_samples, 2) == two_answers);
+  CHECK(model.parameters.get("fc.weight") ==
+        Tensor::of<float>({2, 2}, std::vector<float>{1, -2, 3, 1}));
+  CHECK(model.parameters.get("fc.bias") == Tensor::of<float>({2}, std::vector<float>{1, -1}));
+  CHECK(model.graph.find("fc"));
+  CHECK(count<FakeQuantize>(model.graph) == 3);
+  CHECK(count<FakeQuantizeBias>(model.graph) == 1);
+  for (const Node& node : model.graph.nodes()) {
+    const auto* op = std::get_if<FakeQuantize>(&node.op);
+    if (op != nullptr) CHECK(std::holds_alternative<Fixed>(op->scale_mode));
+  }
+  CHECK(lint(model.graph, model.parameters).empty());
+}
+
+TEST_CASE(
+    "onnx quantized: QGemm and QLinearMatMul compute what the operators between "
+    "quantizers do") {
+  OnnxModel gemm = with_operator("QGemm", {"q", "xs", "xz", "fc.weight_quantized", "ws", "wz",
+                                           "fc.bias_quantized", "ys", "yz"});
+  gemm.with("transB", int64_t{1});
+  CHECK(answers(finish(gemm)) == two_answers);
+  CHECK(gemm.imported().graph.find("fc.weight"));
+
+  OnnxModel matmul({-1, 2});
+  add_constants(matmul)
+      .codes("m", {2, 2}, {4, 6, -8, 2}, s8)
+      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("QLinearMatMul", {"q", "xs", "xz", "m", "ws", "wz", "ys", "yz"}, {"r"});
+  CHECK(answers(finish(matmul)) == Numbers{5, 1, 2, 10});
+}
+
+TEST_CASE("onnx quantized: QLinearConv has scales of channels and a bias of sums") {
+  OnnxModel model({-1, 1, 1, 2});
+  add_constants(model)
+      .codes("w_quantized", {2, 1, 1, 1}, {4, 6}, s8)
+      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("QLinearConv",
+            {"q", "xs", "xz", "w_quantized", "ws", "wz", "ys", "yz", "fc.bias_quantized"},
+            {"r"});
+  // Channels last: w = {1, 3}, bias {1, -1}; x = {1, -2, 3, 0.5}; ties to even.
+  CHECK(answers(finish(model)) == Numbers{2, 2, -1, -7, 4, 8, 2, 0});
+  CHECK(count<FakeQuantizeBias>(model.imported().graph) == 1);
+}
+
+TEST_CASE("onnx quantized: elementwise operators of codes are functions between quantizers") {
+  OnnxModel sum = with_operator("QLinearAdd", {"q", "xs", "xz", "q", "xs", "xz", "ys", "yz"});
+  CHECK(answers(finish(sum)) == Numbers{2, -4, 6, 1});
+  OnnxModel leaky = with_operator("QLinearLeakyRelu", {"q", "xs", "xz", "ys", "yz"});
+  leaky.with("alpha", 0.5f);
+  CHECK(answers(finish(leaky)) == Numbers{1, -1, 3, 0});
+  OnnxModel joined =
+      with_operator("QLinearConcat", {"ys", "yz", "q", "xs", "xz", "q", "xs", "xz"});
+  joined.with("axis", int64_t{1});
+  CHECK(answers(finish(joined)) == Numbers{1, -2, 1, -2, 3, 0, 3, 0});
+}
+
+TEST_CASE("onnx quantized: sums of MatMulInteger become floats by constant scales") {
+  const auto model = [](bool product) {
+    OnnxModel result({-1, 2});
+    add_constants(result)
+        .codes("m", {2, 2}, {4, 6, -8, 2}, s8)
+        .floats("scales", {2}, {0.125f, 0.25f})
+        .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+        .node("MatMulInteger", {"q", "m", "xz"}, {"sums"})
+        .node("Cast", {"sums"}, {"floats"})
+        .with("to", int64_t{onnx::TensorProto::FLOAT})
+        .node("Mul", {"xs", "ws"}, {"both"})
+        .node("Mul", {product ? "both" : "scales", "floats"});
+    return result;
+  };
+  for (const bool product : {false, true}) {
+    CAPTURE(product);
+    CHECK(answers(model(product)) == Numbers{5, 1, 2, 9.5f});
+    CHECK(count<FakeQuantize>(model(product).imported().graph) == 2);
+  }
+}
+
+TEST_CASE("onnx quantized: weights of 4 bits, also with scales of blocks") {
+  OnnxModel model({-1, 4}, 21);
+  model.floats("xs", {}, {0.5f})
+      .codes("xz", {}, {0}, s8)
+      .codes("w", {4, 2}, {1, -8, 2, 7, 3, -1, -4, 5}, onnx_int4)
+      .floats("ws", {2, 2}, {0.5f, 1, 2, 0.25f})
+      .codes("wz", {2, 2}, {0, 1, -1, 0}, onnx_int4)
+      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+      .node("DequantizeLinear", {"w", "ws", "wz"}, {"b"})
+      .with("axis", int64_t{0})
+      .with("block_size", int64_t{2})
+      .node("MatMul", {"a", "b"});
+  const SavedModel imported = model.imported();
+  // Columns of b: {0.5, 1, 8, -6} and {-9, 6, -0.25, 1.25}.
+  CHECK(answer<float>(imported, {1, 0, 0, 0, 1, 2, 3, 4}, 2) == Numbers{0.5f, -9, 2.5f, 7.25f});
+  const auto weights = std::ranges::find_if(imported.graph.nodes(), [](const Node& node) {
+    const auto* op = std::get_if<FakeQuantize>(&node.op);
+    return op != nullptr && op->bits == 4;
+  });
+  REQUIRE(weights != imported.graph.nodes().end());
+  CHECK(std::get<FakeQuantize>(weights->op).group_size == 2);
+}
+
+TEST_CASE("onnx quantized: nodes that move codes keep them, equal quantizers are one") {
+  OnnxModel model({-1, 1, 2, 2});
+  model.floats("xs", {}, {0.5f})
+      .codes("xz", {}, {3}, u8)
+      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("MaxPool", {"q"}, {"p"})
+      .with("kernel_shape", Extents{2, 2})
+      .node("Flatten", {"p"}, {"f"})
+      .node("DequantizeLinear", {"f", "xs", "xz"}, {"a"})
+      .node("QuantizeLinear", {"a", "xs", "xz"}, {"r"})
+      .node("DequantizeLinear", {"r", "xs", "xz"});
+  const SavedModel imported = model.imported();
+  CHECK(answer<float>(imported, {1, 2, 3, 4.3f, -9, -8, -7, -6}, 2) == Numbers{4.5f, -1.5f});
+  CHECK(count<FakeQuantize>(imported.graph) == 1);
+}
+
+TEST_CASE("onnx quantized: a program comes back from its own export with the same codes") {
+  const SavedModel model = quantized_gemm().imported();
+  const auto program = [](const SavedModel& of) {
+    return convert(of.graph, of.parameters, Requantization::OnnxQdq);
+  };
+  const SavedModel back = parse_onnx(to_onnx(program(model), {OnnxForm::Qdq, 13}), "m.onnx");
+  CHECK(answer<float>(back, two_samples, 2) == two_answers);
+  const std::string bytes = to_onnx(program(back), {OnnxForm::Qdq, 13});
+  CHECK(answer<float>(parse_onnx(bytes, "m.onnx"), two_samples, 2) == two_answers);
+}

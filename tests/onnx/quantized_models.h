@@ -1,0 +1,48 @@
+// Quantized ONNX models of tests.
+#pragma once
+
+#include "qtape/tests/onnx/onnx_model.h"
+
+namespace qtape::test::onnx_models {
+
+inline constexpr int32_t u8 = onnx::TensorProto::UINT8;
+inline constexpr int32_t s8 = onnx::TensorProto::INT8;
+inline constexpr int32_t s32 = onnx::TensorProto::INT32;
+
+/// Scales and zero points of x, w, y and the bias. Weights [2, 2] in rows:
+/// {1, -2; 3, 1}; bias {1, -1}.
+inline OnnxModel& add_constants(OnnxModel& model) {
+  return model.floats("xs", {}, {0.5f})
+      .codes("xz", {}, {10}, u8)
+      .floats("ys", {}, {1})
+      .codes("yz", {}, {128}, u8)
+      .floats("ws", {2}, {0.25f, 0.5f})
+      .codes("wz", {2}, {0, 0}, s8)
+      .codes("fc.weight_quantized", {2, 2}, {4, -8, 6, 2}, s8)
+      .floats("bs", {2}, {0.125f, 0.25f})
+      .codes("fc.bias_quantized", {2}, {8, -4}, s32);
+}
+
+/// A Gemm between quantizers, in the form QDQ of ONNX Runtime.
+inline OnnxModel quantized_gemm() {
+  OnnxModel model({-1, 2});
+  add_constants(model);
+  model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"},
+            {"fc.weight_DequantizeLinear_Output"})
+      .with("axis", int64_t{0})
+      .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
+      .with("axis", int64_t{0})
+      .node("Gemm", {"a", "fc.weight_DequantizeLinear_Output", "fc.bias"}, {"sum"})
+      .with("transB", int64_t{1})
+      .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
+      .node("DequantizeLinear", {"r", "ys", "yz"});
+  return model;
+}
+
+/// Samples of x, and the answers of quantized_gemm: the last value, 8.5, is a tie.
+inline const Numbers two_samples = {1, -2, 3.2f, 0.3f};
+inline const Numbers two_answers = {6, 0, 3, 8};
+
+}  // namespace qtape::test::onnx_models
