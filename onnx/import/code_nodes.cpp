@@ -45,10 +45,19 @@ const CodeOperator* code_operator(const onnx::NodeProto& node) {
   return found == std::end(code_operators) ? nullptr : &*found;
 }
 
+/// Removes an attribute that does not change the operator; others are refused by name.
+template <class Neutral>
+void drop_attribute(onnx::NodeProto& node, std::string_view name, const Neutral& neutral) {
+  auto& attributes = *node.mutable_attribute();
+  const auto found = std::ranges::find(attributes, name, &onnx::AttributeProto::name);
+  if (found == attributes.end() || found->type() != onnx::AttributeProto::INT) return;
+  if (neutral(found->i())) attributes.erase(found);
+}
+
 class Expansion {
  public:
-  explicit Expansion(onnx::GraphProto& graph)
-      : graph_(graph), nodes_(graph), products_(graph) {}
+  Expansion(onnx::GraphProto& graph, int64_t opset)
+      : graph_(graph), nodes_(graph), products_(graph), opset_(opset) {}
 
   void run() {
     for (const onnx::NodeProto& node : graph_.node()) {
@@ -76,6 +85,10 @@ class Expansion {
     inner.set_op_type(std::string(row.floats));
     inner.clear_domain();
     inner.clear_input();
+    drop_attribute(inner, "channels_last", [](int64_t each) { return each == 0; });
+    // Softmax has another meaning from opset 13 on.
+    drop_attribute(inner, "opset",
+                   [&](int64_t each) { return (each >= 13) == (opset_ >= 13); });
     const int first = row.operands < 0 ? row.result + 2 : 0;
     const int count = row.operands < 0 ? (read.inputs() - first) / 3 : row.operands;
     for (int k = 0; k < count; ++k) {
@@ -106,6 +119,7 @@ class Expansion {
   onnx::GraphProto& graph_;
   NamedNodes nodes_;
   IntegerProducts products_;
+  int64_t opset_;
 };
 
 }  // namespace
@@ -116,12 +130,12 @@ std::vector<std::string_view> onnx_code_operators() {
   return types;
 }
 
-void expand_code_operators(onnx::GraphProto& graph) {
+void expand_code_operators(onnx::GraphProto& graph, int64_t opset) {
   const bool any = std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
     return code_operator(node) != nullptr || node.domain() == microsoft ||
            is_integer_product(node);
   });
-  if (any) Expansion(graph).run();
+  if (any) Expansion(graph, opset).run();
 }
 
 }  // namespace qtape

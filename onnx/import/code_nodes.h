@@ -3,6 +3,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace qtape {
 ///   Mul(Cast(MatMulInteger(QuantizeLinear(x), w)), scales)
 ///
 /// or of ConvInteger by DequantizeLinear nodes and a product of floats.
-void expand_code_operators(onnx::GraphProto& graph);
+/// `opset` is that of the default domain.
+void expand_code_operators(onnx::GraphProto& graph, int64_t opset);
 
 /// Returns the types of the QLinear operators, and QGemm.
 std::vector<std::string_view> onnx_code_operators();

@@ -207,7 +207,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
   // A file with other calls is refused.
   if (calls.empty()) {
-    expand_code_operators(*model.mutable_graph());
+    expand_code_operators(*model.mutable_graph(), opset_of(model));
     fuse_patterns(*model.mutable_graph());
   }
   const onnx::GraphProto& graph = model.graph();

@@ -216,7 +216,9 @@ void OnnxImporter::refuse_node(int64_t index, const OnnxNode& node, const std::s
 void OnnxImporter::stand_in(const OnnxNode& node) {
   for (int k = 0; k < node.outputs(); ++k) stand_in(node.output(k));
   const auto first = values_.find(node.input(0));
-  const bool known = first != values_.end() && onnx_keeps_shape(node.type());
+  // A value cannot stand in for codes, which only their own quantizer reads.
+  const bool known = first != values_.end() && onnx_keeps_shape(node.type()) &&
+                     !coded_.contains(node.output(0));
   if (!known || values_.contains(node.output(0))) return;
   const OnnxValue value = first->second;
   values_[node.output(0)] = value;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "qtape/onnx/import/code_nodes.h"
+#include "qtape/onnx/import/integer_products.h"
 #include "qtape/onnx/import/quantized.h"
 
 namespace qtape {
@@ -109,6 +110,7 @@ void OnnxOperators::expect_equal_rows() const {
 }
 
 void OnnxOperators::expect_codes() const {
+  if (is_integer_product(node.proto())) return;
   const bool reads = node.type() == "DequantizeLinear", moves = onnx_moves_codes(node.type());
   for (int k = 0; k < node.inputs(); ++k) {
     if (!to.holds_codes(node.input(k))) continue;

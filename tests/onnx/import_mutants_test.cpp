@@ -20,10 +20,11 @@ using Proto = onnx::AttributeProto;
 
 /// Attributes of operators by type, each of which gets all wrong values.
 constexpr std::string_view of_integers[] = {
-    "axis",       "keepdims", "group",       "ceil_mode",        "blocksize",
-    "num_groups", "size",     "hidden_size", "num_outputs",      "allowzero",
-    "transB",     "p",        "layout",      "stash_type",       "to",
-    "start",      "end",      "transA",      "count_include_pad"};
+    "axis",       "keepdims",    "group",       "ceil_mode",         "blocksize",
+    "num_groups", "size",        "hidden_size", "num_outputs",       "allowzero",
+    "transB",     "p",           "layout",      "stash_type",        "to",
+    "start",      "end",         "transA",      "count_include_pad", "channels_last",
+    "block_size", "output_dtype"};
 constexpr std::string_view of_lists[] = {"axes",         "pads", "strides", "dilations",
                                          "kernel_shape", "perm", "split",   "output_padding",
                                          "starts",       "ends"};
@@ -98,7 +99,8 @@ struct Mutation {
   void check(const std::string& what, const Change& change) {
     onnx::ModelProto copy = model;
     onnx::GraphProto& graph = *copy.mutable_graph();
-    change(graph, *graph.mutable_node(0));
+    auto& nodes = *graph.mutable_node();
+    change(graph, *std::ranges::find(nodes, valid.type, &onnx::NodeProto::op_type));
     check_mutant(copy.SerializeAsString(),
                  fmt::format("{} of opset {}: {}", valid.type, valid.opset, what));
     ++checked;
@@ -135,7 +137,9 @@ struct Mutation {
 void Mutation::inputs() {
   check("nothing", [](auto&, auto&) {});
   check("no outputs", [](auto&, auto& node) { node.clear_output(); });
-  for (int k = 0; k < model.graph().node(0).input_size(); ++k) {
+  const auto& all = model.graph().node();
+  const auto own = std::ranges::find(all, valid.type, &onnx::NodeProto::op_type);
+  for (int k = 0; k < own->input_size(); ++k) {
     for (const char* name : {"", "x", "none"}) {
       check(fmt::format("input {} is '{}'", k, name),
             [&](auto&, auto& node) { node.set_input(k, name); });
@@ -189,9 +193,13 @@ void Mutation::shapes_of_tensors() {
         reshape(tensor);
         const bool floats = tensor.float_data_size() > 0;
         tensor.clear_float_data();
+        const bool codes = tensor.int32_data_size() > 0;
         tensor.clear_int64_data();
+        tensor.clear_int32_data();
         for (int64_t i = 0; i < n; ++i) {
-          floats ? tensor.add_float_data(2) : tensor.add_int64_data(2);
+          floats  ? tensor.add_float_data(2)
+          : codes ? tensor.add_int32_data(2)
+                  : tensor.add_int64_data(2);
         }
       });
     }
@@ -214,7 +222,8 @@ void Mutation::contents_of_tensors() {
     }
     for (const int element : {0, 1, 7, 8, 9, 11, 99}) {
       check_tensor(k, fmt::format("of type {}", element), [&](auto& tensor) {
-        const int n = tensor.float_data_size() + tensor.int64_data_size();
+        const int n =
+            tensor.float_data_size() + tensor.int64_data_size() + tensor.int32_data_size();
         tensor.set_data_type(element);
         tensor.set_raw_data(std::string(static_cast<size_t>(n) * 8, '\1'));
       });

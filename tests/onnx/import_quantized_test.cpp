@@ -53,7 +53,9 @@ TEST_CASE("onnx quantized: values, names and quantizers are those of the file") 
     const auto* op = std::get_if<FakeQuantize>(&node.op);
     if (op != nullptr) CHECK(std::holds_alternative<Fixed>(op->scale_mode));
   }
-  CHECK(lint(model.graph, model.parameters).empty());
+  for (const Finding& finding : lint(model.graph, model.parameters)) {
+    CHECK(finding.severity != Severity::Error);
+  }
 }
 
 TEST_CASE(

@@ -49,15 +49,7 @@ class OnnxModel {
   }
   OnnxModel& integers(const std::string& name, const Extents& values,
                       int32_t type = onnx::TensorProto::INT64) {
-    auto& tensor = *graph().add_initializer();
-    tensor.set_name(name);
-    tensor.set_data_type(type);
-    tensor.add_dims(std::ssize(values));
-    for (const int64_t each : values) {
-      type == onnx::TensorProto::INT64 ? tensor.add_int64_data(each)
-                                       : tensor.add_int32_data(static_cast<int32_t>(each));
-    }
-    return *this;
+    return codes(name, {std::ssize(values)}, values, type);
   }
   /// Adds integers of any type, those of 4 bits two in a byte.
   OnnxModel& codes(const std::string& name, const Extents& extents, const Extents& values,
@@ -75,7 +67,10 @@ class OnnxModel {
       tensor.set_raw_data(raw);
       return *this;
     }
-    for (const int64_t each : values) tensor.add_int32_data(static_cast<int32_t>(each));
+    for (const int64_t each : values) {
+      type == onnx::TensorProto::INT64 ? tensor.add_int64_data(each)
+                                       : tensor.add_int32_data(static_cast<int32_t>(each));
+    }
     return *this;
   }
   /// Sets the domain of the last node.

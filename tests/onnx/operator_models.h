@@ -26,8 +26,36 @@ struct OperatorModel {
   std::vector<std::pair<const char*, Value>> attributes = {};
   int64_t opset = 17;
   int32_t x_type = onnx::TensorProto::FLOAT;
+  /// Inputs of an operator of codes: x, q, its codes, s and z, scale and zero point of all
+  /// codes, w and b, codes of weights and bias; empty for operators of values.
+  std::vector<std::string> coded = {};
+  Extents weights = {};
+
+  /// Returns a model of an operator of codes.
+  OnnxModel model_of_codes() const {
+    const int64_t channels = weights.empty() ? 1 : weights[0];
+    const auto ones = [](int64_t n) { return Extents(static_cast<size_t>(n), 1); };
+    OnnxModel made(x, opset);
+    made.floats("s", {}, {0.5f})
+        .codes("z", {}, {3}, onnx::TensorProto::UINT8)
+        .codes("zw", {}, {0}, onnx::TensorProto::INT8)
+        .codes("w", weights, ones(Shape(weights).elements()), onnx::TensorProto::INT8)
+        .codes("b", {channels}, ones(channels), onnx::TensorProto::INT32);
+    if (type != "QuantizeLinear") made.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+    const bool ends = type == "DequantizeLinear";
+    made.node(type, coded, {ends ? "y" : "r"});
+    if (!ends && type != "QuantizeLinear" && type != "QLinearConv" && type != "QLinearMatMul") {
+      made.of_domain("com.microsoft");
+    }
+    for (const auto& [name, value] : attributes) {
+      std::visit([&, to = name](const auto& each) { made.with(to, each); }, value);
+    }
+    if (!ends) made.node("DequantizeLinear", {"r", "s", "z"});
+    return made;
+  }
 
   OnnxModel model() const {
+    if (!coded.empty()) return model_of_codes();
     OnnxModel made(x, opset, x_type);
     std::vector<std::string> inputs = {"x"};
     for (const Extents& extents : floats) {
@@ -132,10 +160,47 @@ inline std::vector<OperatorModel> particular_operators() {
       {"RNN", {-1, 3, 2}, {{1, 2, 2}, {1, 2, 2}, {1, 4}}, {}, {{"layout", one}}}};
 }
 
+/// Returns the operators of codes.
+inline std::vector<OperatorModel> code_operators() {
+  const Extents image = {-1, 4, 6, 6}, rows = {-1, 4};
+  const int64_t one = 1;
+  const std::vector<std::string> single = {"q", "s", "z", "s", "z"};
+  const auto of = [](const char* type, const Extents& x, const std::vector<std::string>& coded,
+                     const Extents& weights = {}) {
+    return OperatorModel{.type = type, .x = x, .coded = coded, .weights = weights};
+  };
+  std::vector<OperatorModel> all = {
+      of("QuantizeLinear", rows, {"x", "s", "z"}),
+      of("DequantizeLinear", rows, {"q", "s", "z"}),
+      of("QLinearConv", image, {"q", "s", "z", "w", "s", "zw", "s", "z", "b"}, {8, 4, 3, 3}),
+      of("QLinearMatMul", rows, {"q", "s", "z", "w", "s", "zw", "s", "z"}, {4, 3}),
+      of("QGemm", rows, {"q", "s", "z", "w", "s", "zw", "b", "s", "z"}, {3, 4}),
+      of("QLinearAdd", rows, {"q", "s", "z", "q", "s", "z", "s", "z"}),
+      of("QLinearMul", rows, {"q", "s", "z", "q", "s", "z", "s", "z"}),
+      of("QLinearConcat", rows, {"s", "z", "q", "s", "z", "q", "s", "z"}),
+      of("QLinearAveragePool", image, single),
+      of("QLinearReduceMean", image, single)};
+  const auto with = [&](std::string_view type) -> auto& {
+    return std::ranges::find(all, type, &OperatorModel::type)->attributes;
+  };
+  with("QGemm") = {{"transB", one}};
+  with("QLinearConcat") = {{"axis", one}};
+  with("QLinearAveragePool") = {{"kernel_shape", Extents{2, 3}}, {"channels_last", one - one}};
+  with("QLinearReduceMean") = {{"axes", Extents{2, 3}}, {"keepdims", one}};
+  for (const char* type : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"}) {
+    all.push_back(of(type, rows, single));
+  }
+  all.push_back(of("QLinearGlobalAveragePool", image, single));
+  with("QLinearSoftmax") = {{"opset", one * 13}, {"axis", -one}};
+  return all;
+}
+
 /// Returns models of all operators; those without inputs of their own read x alone, reductions
 /// also axes, and functions of two values also a constant.
 inline std::vector<OperatorModel> operator_models() {
   std::vector<OperatorModel> all = particular_operators();
+  const std::vector<OperatorModel> of_codes = code_operators();
+  all.insert(all.end(), of_codes.begin(), of_codes.end());
   constexpr std::string_view binary[] = {
       "Add",         "Sub",   "Mul", "Div", "Greater", "Less", "GreaterOrEqual",
       "LessOrEqual", "Equal", "And", "Or"};
