@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "qtape/core/half.h"
 #include "qtape/core/printable.h"
@@ -61,6 +63,56 @@ std::vector<int64_t> read_4_bits(const onnx::TensorProto& tensor, int64_t elemen
   return values;
 }
 
+/// Returns `elements` floats; empty if the tensor has no floats.
+std::optional<std::vector<float>> read_floats(const onnx::TensorProto& tensor,
+                                              int64_t elements) {
+  using Proto = onnx::TensorProto;
+  const auto to_float = [](auto v) { return static_cast<float>(v); };
+  switch (tensor.data_type()) {
+    case Proto::FLOAT:
+      return read<float, float>(tensor, elements, tensor.float_data(), to_float);
+    case Proto::DOUBLE:
+      return read<double, float>(tensor, elements, tensor.double_data(), to_float);
+    case Proto::FLOAT16:
+      return read<uint16_t, float>(tensor, elements, tensor.int32_data(), [](uint16_t bits) {
+        return Storage<Half>::load(Half{bits});
+      });
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<int64_t> read_integers(const onnx::TensorProto& tensor, int64_t elements) {
+  using Proto = onnx::TensorProto;
+  const auto of = [&]<class T>(const auto& typed) {
+    return read<T, int64_t>(tensor, elements, typed,
+                            [](auto v) { return static_cast<int64_t>(v); });
+  };
+  switch (tensor.data_type()) {
+    case Proto::INT64:
+      return of.operator()<int64_t>(tensor.int64_data());
+    case Proto::INT32:
+      return of.operator()<int32_t>(tensor.int32_data());
+    case Proto::INT16:
+      return of.operator()<int16_t>(tensor.int32_data());
+    case Proto::INT8:
+      return of.operator()<int8_t>(tensor.int32_data());
+    case Proto::UINT16:
+      return of.operator()<uint16_t>(tensor.int32_data());
+    case Proto::UINT8:
+    case Proto::BOOL:
+      return of.operator()<uint8_t>(tensor.int32_data());
+    case Proto::UINT32:
+      return of.operator()<uint32_t>(tensor.uint64_data());
+    case onnx_uint4:
+    case onnx_int4:
+      return read_4_bits(tensor, elements);
+    default:
+      fail<FormatError>("tensor '{}' has elements of type {}, which is not supported",
+                        printable(tensor.name()), tensor.data_type());
+  }
+}
+
 }  // namespace
 
 int64_t data_bytes(const onnx::TensorProto& tensor) {
@@ -95,9 +147,8 @@ int64_t data_bytes(const onnx::TensorProto& tensor) {
 }
 
 OnnxConstant read_constant(const onnx::TensorProto& tensor) {
-  using Proto = onnx::TensorProto;
   const std::string name = printable(tensor.name());
-  require<FormatError>(tensor.data_location() != Proto::EXTERNAL,
+  require<FormatError>(tensor.data_location() != onnx::TensorProto::EXTERNAL,
                        "tensor '{}' keeps its data in another file", name);
   for (const int64_t extent : tensor.dims()) {
     require<FormatError>(extent >= 0, "tensor '{}' has the extent {}", name, extent);
@@ -105,52 +156,14 @@ OnnxConstant read_constant(const onnx::TensorProto& tensor) {
   OnnxConstant result;
   result.shape = Shape(std::vector<int64_t>(tensor.dims().begin(), tensor.dims().end()));
   const int64_t n = result.shape.elements();
-  const auto to_float = [](auto v) { return static_cast<float>(v); };
-  const auto to_integer = [](auto v) { return static_cast<int64_t>(v); };
-  switch (tensor.data_type()) {
-    case Proto::FLOAT:
-      result.floats = read<float, float>(tensor, n, tensor.float_data(), to_float);
-      return result;
-    case Proto::DOUBLE:
-      result.floats = read<double, float>(tensor, n, tensor.double_data(), to_float);
-      return result;
-    case Proto::FLOAT16:
-      result.floats = read<uint16_t, float>(tensor, n, tensor.int32_data(), [](uint16_t bits) {
-        return Storage<Half>::load(Half{bits});
-      });
-      return result;
-    default:
-      result.is_float = false;
-      result.type = tensor.data_type();
-  }
-  const auto integers = [&]<class T>(const auto& typed) {
-    result.integers = read<T, int64_t>(tensor, n, typed, to_integer);
+  if (auto floats = read_floats(tensor, n)) {
+    result.floats = std::move(*floats);
     return result;
-  };
-  switch (tensor.data_type()) {
-    case Proto::INT64:
-      return integers.operator()<int64_t>(tensor.int64_data());
-    case Proto::INT32:
-      return integers.operator()<int32_t>(tensor.int32_data());
-    case Proto::INT16:
-      return integers.operator()<int16_t>(tensor.int32_data());
-    case Proto::INT8:
-      return integers.operator()<int8_t>(tensor.int32_data());
-    case Proto::UINT16:
-      return integers.operator()<uint16_t>(tensor.int32_data());
-    case Proto::UINT8:
-    case Proto::BOOL:
-      return integers.operator()<uint8_t>(tensor.int32_data());
-    case Proto::UINT32:
-      return integers.operator()<uint32_t>(tensor.uint64_data());
-    case onnx_uint4:
-    case onnx_int4:
-      result.integers = read_4_bits(tensor, n);
-      return result;
-    default:
-      fail<FormatError>("tensor '{}' has elements of type {}, which is not supported", name,
-                        tensor.data_type());
   }
+  result.is_float = false;
+  result.type = tensor.data_type();
+  result.integers = read_integers(tensor, n);
+  return result;
 }
 
 }  // namespace qtape

@@ -1,9 +1,14 @@
 // Operators of ONNX that are elementwise, select, repeat or multiply, compared with formulas.
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <functional>
+#include <set>
 
+#include "qtape/io/files.h"
+#include "qtape/onnx/import/code_nodes.h"
+#include "qtape/onnx/import/operators.h"
 #include "qtape/tests/onnx/onnx_model.h"
 
 using namespace qtape;
@@ -26,7 +31,35 @@ void check_function(const OnnxModel& model, const std::function<double(double)>&
   check_close(answer(model.imported(), places, 1), wanted);
 }
 
+/// Checks that docs/limits.md has the line of that list.
+void check_listed(std::string_view what, const std::set<std::string_view>& types) {
+  const std::string line =
+      fmt::format("- Operators of {}: `{}`.\n", what, fmt::join(types, "`, `"));
+  const std::string page = read_file(fmt::format("{}/docs/limits.md", QTAPE_SOURCE), 1 << 20);
+  CHECK_MESSAGE(page.find(line) != std::string::npos, line);
+}
+
 }  // namespace
+
+TEST_CASE("onnx: docs/limits.md lists the operators") {
+  const auto all = onnx_operators(), coded = onnx_code_operators();
+  std::set<std::string_view> codes(coded.begin(), coded.end());
+  codes.insert({"QuantizeLinear", "DequantizeLinear"});
+  std::set<std::string_view> values;
+  for (const std::string_view each : all) {
+    if (!codes.contains(each)) values.insert(each);
+  }
+  std::set<std::string_view> folded;
+  for (const auto family : {number_folds(), structure_folds(), product_folds()}) {
+    for (const OnnxOperator& each : family) {
+      if (!values.contains(each.type)) folded.insert(each.type);
+    }
+  }
+  codes.insert({"MatMulInteger", "ConvInteger"});
+  check_listed("values", values);
+  check_listed("codes", codes);
+  check_listed("constants alone", folded);
+}
 
 TEST_CASE("onnx: functions of each element") {
   const auto of = [](const char* type) { return OnnxModel({-1, 7}).node(type, {"x"}); };

@@ -13,8 +13,8 @@ namespace qtape::tool {
 /// path.
 SavedModel read_model(const std::string& path, examples::OutputFiles& files);
 
-/// The same, or reads an integer program or a `.tflite` model, recognized by its content; prints
-/// a line for each property of a `.tflite` model that its program does not keep.
+/// The same, or reads an integer program or a `.tflite` model, recognized by its content;
+/// prints a line for each property of a `.tflite` model that its program does not keep.
 AnyFile load_file(const std::string& path, examples::OutputFiles& files,
                   NanValues nan = NanValues::Refuse);
 
