@@ -3,10 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <iterator>
-#include <sstream>
 
 #include "qtape/c99/c_functions.h"
 #include "qtape/core/error.h"
@@ -44,19 +41,10 @@ std::string glue(const CUnit& unit) {
 }  // namespace
 
 CCompiler CCompiler::of_environment() {
+  const std::vector<std::string> words = compiler_of_environment("CC", "CFLAGS", "cc");
   CCompiler compiler;
-  const auto words = [](const char* name) {
-    const char* text = std::getenv(name);
-    std::istringstream rest(text == nullptr ? "" : text);
-    return std::vector<std::string>(std::istream_iterator<std::string>(rest), {});
-  };
-  const std::vector<std::string> command = words("CC");
-  const std::vector<std::string> flags = words("CFLAGS");
-  if (!flags.empty()) compiler.flags = flags;
-  if (!command.empty()) {
-    compiler.command = command[0];
-    compiler.flags.insert(compiler.flags.begin(), command.begin() + 1, command.end());
-  }
+  compiler.command = words[0];
+  compiler.flags.assign(words.begin() + 1, words.end());
   return compiler;
 }
 

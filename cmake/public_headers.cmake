@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.25)
 function(qtape_public_headers variable)
   set(source ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
   set(unread qtape.h integer/program/integer_node.h model/xtensor.h onnx/export.h onnx/import.h
-    onnx/levels.h tflite/export.h tflite/import.h distributed/mpi.h)
+    onnx/levels.h tflite/export.h tflite/import.h tflite/levels.h distributed/mpi.h)
   set(public)
   while(unread)
     list(POP_FRONT unread header)

@@ -14,7 +14,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "qtape/core/error.h"
@@ -46,76 +49,171 @@ struct Pipe {
   }
 };
 
-enum class Event { Output, Signal, TimeOver };
+/// A program that runs. Destroying it kills the program and those that it started.
+class Child {
+ public:
+  /// `index`: of its command.
+  Child(const std::vector<std::string>& arguments, size_t index)
+      : name_(arguments[0]), index_(index) {
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, pipe_.ends[1], 1);
+    ::posix_spawn_file_actions_adddup2(&actions, pipe_.ends[1], 2);
+    std::vector<char*> pointers;
+    for (const std::string& each : arguments) {
+      pointers.push_back(const_cast<char*>(each.c_str()));
+    }
+    pointers.push_back(nullptr);
+    // A separate process group, so that signals also reach the processes that it starts.
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    pid_t id = 0;
+    const int refused =
+        ::posix_spawnp(&id, pointers[0], &actions, &attributes, pointers.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
+    require<Error>(refused == 0, "cannot run {}: {}", name_, std::strerror(refused));
+    id_ = id;
+    pipe_.close_write();
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (id_ == 0) return;
+    kill(SIGKILL);
+    wait();
+  }
 
-/// Waits for the first of these events.
-Event wait_for(int end, std::optional<std::chrono::steady_clock::time_point> deadline,
-               const console::Interruption& interruption) {
+  const std::string& name() const { return name_; }
+  size_t index() const { return index_; }
+  pollfd waiting() const { return {pipe_.ends[0], POLLIN, 0}; }
+
+  /// Reads what it has written. Returns false if nothing more can follow.
+  bool read() {
+    pollfd now = waiting();
+    if (::poll(&now, 1, 0) == 0) return true;
+    std::array<char, 4096> part{};
+    const ssize_t got = ::read(now.fd, part.data(), part.size());
+    if (got < 0 && errno == EINTR) return true;
+    if (got <= 0) return false;
+    result_.output.append(part.data(), static_cast<size_t>(got));
+    return true;
+  }
+  void kill(int signal) { ::kill(-id_, signal); }
+  void add_output(std::string_view text) { result_.output += text; }
+  /// Waits for its end.
+  Finished finish() {
+    const int status = wait();
+    result_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return std::move(result_);
+  }
+
+ private:
+  int wait() {
+    int status = 0;
+    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    id_ = 0;
+    return status;
+  }
+
+  std::string name_;
+  size_t index_;
+  Pipe pipe_;
+  pid_t id_ = 0;
+  Finished result_;
+};
+
+using Children = std::vector<std::unique_ptr<Child>>;
+using Clock = std::chrono::steady_clock;
+
+/// Waits for output or the end of a child, for a signal or for the deadline.
+void wait_for(const Children& children, const std::optional<Clock::time_point>& deadline,
+              const console::Interruption& interruption) {
   // A signal that arrives just before poll, or in another thread, does not interrupt it.
   constexpr int milliseconds = 50;
+  std::vector<pollfd> waiting;
+  for (const auto& each : children) waiting.push_back(each->waiting());
   for (;;) {
-    if (interruption.signal() != 0) return Event::Signal;
-    if (deadline && std::chrono::steady_clock::now() >= *deadline) return Event::TimeOver;
-    pollfd waiting{end, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, milliseconds);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return Event::Output;
+    if (interruption.signal() != 0 || (deadline && Clock::now() >= *deadline)) return;
+    const int ready = ::poll(waiting.data(), waiting.size(), milliseconds);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;
   }
+}
+
+/// Throws Interrupted after a signal, once all children, to which it is forwarded, have ended.
+void forward_signal(const console::Interruption& interruption, Children& children) {
+  const int signal = interruption.signal();
+  if (signal == 0) return;
+  for (const auto& each : children) each->kill(signal);
+  for (const auto& each : children) (void)each->finish();
+  throw console::Interrupted(
+      signal,
+      fmt::format("{} while {} ran", console::signal_name(signal), children[0]->name()));
+}
+
+/// Runs `commands`, up to `at_once` at a time; `seconds` is the limit of all.
+std::vector<Finished> run_all(std::span<const std::vector<std::string>> commands,
+                              size_t at_once, int seconds, const FinishedFunction& finished) {
+  std::vector<Finished> all(commands.size());
+  // Temporary files are removed by destructors, so a signal must end the other programs first.
+  const console::Interruption interruption;
+  Children children;
+  std::optional<Clock::time_point> deadline;
+  if (seconds > 0) deadline = Clock::now() + std::chrono::seconds(seconds);
+  for (size_t next = 0; next < commands.size() || !children.empty();) {
+    for (; next < commands.size() && children.size() < at_once; ++next) {
+      children.push_back(std::make_unique<Child>(commands[next], next));
+    }
+    wait_for(children, deadline, interruption);
+    forward_signal(interruption, children);
+    const bool over = deadline && Clock::now() >= *deadline;
+    for (auto& each : children) {
+      if (over) {
+        each->kill(SIGKILL);
+        each->add_output(
+            fmt::format("{} was still running after {} s\n", each->name(), seconds));
+      } else if (each->read()) {
+        continue;
+      }
+      const size_t index = each->index();
+      all[index] = each->finish();
+      each.reset();
+      if (finished) finished(index, all[index]);
+    }
+    std::erase(children, nullptr);
+  }
+  return all;
 }
 
 }  // namespace
 
 Finished run_program(const std::vector<std::string>& arguments, int seconds) {
-  Pipe pipe;
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, pipe.ends[1], 1);
-  ::posix_spawn_file_actions_adddup2(&actions, pipe.ends[1], 2);
-  std::vector<char*> pointers;
-  for (const std::string& each : arguments) pointers.push_back(const_cast<char*>(each.c_str()));
-  pointers.push_back(nullptr);
-  pid_t child = 0;
-  // Temporary files are removed by destructors, so a signal must end the other program first.
-  const console::Interruption interruption;
-  // A separate process group, so that signals also reach the processes that the program starts.
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  const int refused =
-      ::posix_spawnp(&child, pointers[0], &actions, &attributes, pointers.data(), environ);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  require<Error>(refused == 0, "cannot run {}: {}", arguments[0], std::strerror(refused));
-  pipe.close_write();
-  Finished result;
-  std::array<char, 4096> part{};
-  std::optional<std::chrono::steady_clock::time_point> deadline;
-  if (seconds > 0) deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  for (;;) {
-    const Event event = wait_for(pipe.ends[0], deadline, interruption);
-    if (event == Event::TimeOver) {
-      ::kill(-child, SIGKILL);
-      result.output += fmt::format("{} was still running after {} s\n", arguments[0], seconds);
-      break;
-    }
-    if (event == Event::Signal) {
-      ::kill(-child, interruption.signal());
-      break;
-    }
-    const ssize_t got = ::read(pipe.ends[0], part.data(), part.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    result.output.append(part.data(), static_cast<size_t>(got));
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (const int signal = interruption.signal(); signal != 0) {
-    throw console::Interrupted(
-        signal, fmt::format("{} while {} ran", console::signal_name(signal), arguments[0]));
-  }
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return result;
+  return std::move(run_all(std::span(&arguments, 1), 1, seconds, {})[0]);
+}
+
+std::vector<Finished> run_programs(std::span<const std::vector<std::string>> commands,
+                                   int at_once, const FinishedFunction& finished) {
+  require<ArgumentError>(at_once >= 1, "programs at once: expected at least 1, got {}",
+                         at_once);
+  return run_all(commands, static_cast<size_t>(at_once), 0, finished);
+}
+
+std::vector<std::string> compiler_of_environment(const char* command, const char* flags,
+                                                 const std::string& otherwise) {
+  const auto words = [](const char* name) {
+    const char* text = std::getenv(name);
+    std::istringstream rest(text == nullptr ? "" : text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(rest), {});
+  };
+  std::vector<std::string> arguments = words(command);
+  if (arguments.empty()) arguments = {otherwise};
+  std::vector<std::string> more = words(flags);
+  if (more.empty()) more = {"-O2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
 }
 
 void require_success(const std::string& program, const Finished& finished) {

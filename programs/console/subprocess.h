@@ -1,6 +1,9 @@
 // Execution of other programs, without a shell.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +21,20 @@ struct Finished {
 /// started. Throws Error if it cannot be started. Throws console::Interrupted on SIGINT or
 /// SIGTERM, which is forwarded to it.
 Finished run_program(const std::vector<std::string>& arguments, int seconds = 0);
+
+/// Receives the index of a command and its result.
+using FinishedFunction = std::function<void(size_t index, const Finished& result)>;
+
+/// Runs programs as `run_program` does, up to `at_once` at a time, and returns their results in
+/// the order of `commands`. Calls `finished` as soon as one has ended; if that throws, the
+/// others are killed.
+std::vector<Finished> run_programs(std::span<const std::vector<std::string>> commands,
+                                   int at_once, const FinishedFunction& finished = {});
+
+/// Returns the command line of a compiler: the words of the environment variable `command`,
+/// otherwise `otherwise`, and those of the variable `flags`, otherwise -O2.
+std::vector<std::string> compiler_of_environment(const char* command, const char* flags,
+                                                 const std::string& otherwise);
 
 /// Throws Error with the beginning of the output of `program` if it did not succeed.
 void require_success(const std::string& program, const Finished& finished);

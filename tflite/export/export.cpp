@@ -6,6 +6,7 @@
 #include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
 #include "qtape/tflite/export/tflite_writers.h"
+#include "qtape/tflite/model_tensors.h"
 
 namespace qtape {
 
@@ -49,6 +50,20 @@ void check_size(const TfliteModel& model) {
   check(bytes <= most, "constants take {} bytes, expected at most {}", bytes, most);
 }
 
+/// Returns the tensors of `program`, of which `made` was made.
+ModelTensors tensors_of(const TfliteProgram& p, const IntegerProgram& program,
+                        const RewrittenProgram& made) {
+  ModelTensors tensors{NodeMap<std::optional<int32_t>, IntegerProgram>(program),
+                       p.model.inputs};
+  for (const ProgramNodeId id : ids(program)) {
+    const ProgramNodeId written = made.nodes[id];
+    if (program[id].value.is_codes() && p.has_tensor(written)) {
+      tensors.values[id] = p.tensor_of(written);
+    }
+  }
+  return tensors;
+}
+
 void add_notes(const TfliteModel& model, std::vector<std::string>* notes) {
   if (notes == nullptr) return;
   const auto note = [&](std::string_view what, int32_t index) {
@@ -63,12 +78,14 @@ void add_notes(const TfliteModel& model, std::vector<std::string>* notes) {
 
 }  // namespace
 
-std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* notes) {
+WrittenModel tflite::write_model(const IntegerProgram& program,
+                                 std::vector<std::string>* notes) {
   check(program.requantization() == Requantization::DoubleRounding,
         "the program has {}, expected DoubleRounding, which TensorFlow Lite Micro computes",
         to_string_view(program.requantization()));
-  const IntegerProgram one =
-      with_signed_codes(program.batch() ? program.with_batch(1) : program).program;
+  const RewrittenProgram made =
+      with_signed_codes(program.batch() ? program.with_batch(1) : program);
+  const IntegerProgram& one = made.program;
   TfliteProgram p(one);
   std::vector<std::string> problems = write_nodes(p);
   for (const ProgramNodeId id : one.outputs()) {
@@ -86,7 +103,11 @@ std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* n
   p.set_inputs();
   add_notes(p.model, notes);
   check_size(p.model);
-  return model_bytes(p.model);
+  return {model_bytes(p.model), tensors_of(p, program, made)};
+}
+
+std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* notes) {
+  return write_model(program, notes).bytes;
 }
 
 int64_t write_tflite(const std::string& path, const IntegerProgram& program,

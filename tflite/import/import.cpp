@@ -7,6 +7,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/io/files.h"
 #include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/model_tensors.h"
 
 namespace qtape {
 
@@ -32,8 +33,7 @@ struct Problems {
 };
 
 const OperatorReader* reader_of(Builtin op) {
-  for (const auto readers :
-       {product_readers(), pointwise_readers(), window_readers(), structure_readers()}) {
+  for (const auto readers : all_readers()) {
     const auto found = std::ranges::find(readers, op, &OperatorReader::op);
     if (found != readers.end()) return &*found;
   }
@@ -126,7 +126,17 @@ void add_notes(const ProgramReader& reader, std::vector<std::string>* notes) {
   notes->emplace_back("axis 0 of a tensor is not 1: the program has the extents of the file");
 }
 
-IntegerProgram program_of(const TfliteModel& model, std::vector<std::string>* notes) {
+ModelTensors tensors_of(const TfliteModel& model, const ProgramReader& reader,
+                        const IntegerProgram& program) {
+  ModelTensors tensors{NodeMap<std::optional<int32_t>, IntegerProgram>(program), model.inputs};
+  for (size_t index = 0; index < model.tensors.size(); ++index) {
+    const auto tensor = static_cast<int32_t>(index);
+    if (const auto id = reader.found_value(tensor)) tensors.values[*id] = tensor;
+  }
+  return tensors;
+}
+
+ReadModel program_of(const TfliteModel& model, std::vector<std::string>* notes) {
   require<FormatError>(!model.inputs.empty(), "there are no inputs");
   require<FormatError>(!model.outputs.empty(), "there are no outputs");
   IntegerProgram program(Requantization::DoubleRounding);
@@ -136,16 +146,21 @@ IntegerProgram program_of(const TfliteModel& model, std::vector<std::string>* no
   read_operators(model, reader, problems);
   read_outputs(model, reader, program, problems);
   add_notes(reader, notes);
-  return program;
+  ModelTensors tensors = tensors_of(model, reader, program);
+  return {std::move(program), std::move(tensors)};
 }
 
 }  // namespace
+
+std::array<std::span<const OperatorReader>, 4> tflite::all_readers() {
+  return {product_readers(), pointwise_readers(), window_readers(), structure_readers()};
+}
 
 bool is_tflite(std::string_view bytes) {
   return bytes.size() >= 8 && bytes.substr(4, 4) == identifier;
 }
 
-IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes) {
+ReadModel tflite::read_model(std::string_view bytes, std::vector<std::string>* notes) {
   const TfliteModel model = parse_model(bytes);
   try {
     return program_of(model, notes);
@@ -154,6 +169,10 @@ IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* no
   } catch (const ArgumentError& error) {
     fail<FormatError>("{}", error.what());
   }
+}
+
+IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes) {
+  return read_model(bytes, notes).program;
 }
 
 IntegerProgram import_tflite(const std::string& path, std::vector<std::string>* notes) {

@@ -1,6 +1,7 @@
 // A model while it is read as an integer program: what the readers of operators share.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -123,5 +124,6 @@ std::span<const OperatorReader> product_readers();
 std::span<const OperatorReader> pointwise_readers();
 std::span<const OperatorReader> window_readers();
 std::span<const OperatorReader> structure_readers();
+std::array<std::span<const OperatorReader>, 4> all_readers();
 
 }  // namespace qtape::tflite

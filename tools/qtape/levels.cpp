@@ -1,12 +1,10 @@
 #include "qtape/tools/qtape/levels.h"
 
-#include "qtape/tools/qtape/targets.h"
-
 namespace qtape::tool {
 
-RunnerFactories target_levels() {
+RunnerFactories target_levels(const VerifiedFile& file) {
   RunnerFactories all;
-  for (const Target& target : targets()) all.merge(target.levels());
+  for (const Target& target : targets()) all.merge(target.levels(file));
   return all;
 }
 

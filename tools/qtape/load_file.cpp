@@ -33,13 +33,15 @@ SavedModel read_model(const std::string& path, examples::OutputFiles& files) {
   return is_onnx(path) ? read_onnx(path, files) : load_model(path);
 }
 
-AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValues nan) {
+AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValues nan,
+                  std::string* tflite) {
   if (is_onnx(path)) return read_onnx(path, files);
   return read_text(path, [&](std::string_view text) -> AnyFile {
     if (!is_tflite(text)) return any_of(text, nan);
     std::vector<std::string> notes;
     IntegerProgram program = parse_tflite(text, &notes);
     for (const std::string& each : notes) print_note(path, each);
+    if (tflite != nullptr) *tflite = text;
     return program;
   });
 }

@@ -14,8 +14,9 @@ namespace qtape::tool {
 SavedModel read_model(const std::string& path, examples::OutputFiles& files);
 
 /// The same, or reads an integer program or a `.tflite` model, recognized by its content;
-/// prints a line for each property of a `.tflite` model that its program does not keep.
+/// prints a line for each property of a `.tflite` model that its program does not keep, and
+/// keeps its bytes in `tflite`.
 AnyFile load_file(const std::string& path, examples::OutputFiles& files,
-                  NanValues nan = NanValues::Refuse);
+                  NanValues nan = NanValues::Refuse, std::string* tflite = nullptr);
 
 }  // namespace qtape::tool

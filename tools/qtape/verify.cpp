@@ -33,6 +33,7 @@ struct VerifyCommand {
   uint64_t seed = 1;  ///< of the random inputs
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
   bool usual = true;  ///< true unless levels or a requantization were chosen
+  VerifiedFile file = {};
   int threads = default_threads();
   std::string json = {};
 };
@@ -128,7 +129,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
                      .batch = batch,
                      .threads = command.threads,
                      .levels = command.levels,
-                     .runners = target_levels()});
+                     .runners = target_levels(command.file)});
   RequantizationReport report{.requantization = requantization};
   fmt::print("requantization {}, {} thread{}\n", to_string_view(report.requantization),
              command.threads, command.threads == 1 ? "" : "s");
@@ -153,7 +154,7 @@ RequantizationReport verify_program(const IntegerProgram& program,
     return Verifier(program, {.batch = batch,
                               .threads = command.threads,
                               .levels = command.levels,
-                              .runners = target_levels()});
+                              .runners = target_levels(command.file)});
   });
   RequantizationReport report{.requantization = program.requantization()};
   fmt::print("program of {}, {} thread{}\n", to_string_view(report.requantization),
@@ -195,10 +196,12 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
 }
 
 VerifyReport verify_file(const VerifyCommand& command, examples::OutputFiles& files) {
-  AnyFile file = load_file(command.model, files);
+  VerifiedFile verified;
+  AnyFile file = load_file(command.model, files, NanValues::Refuse, &verified.tflite);
   VerifyReport report{.threads = command.threads};
   if (const auto* program = std::get_if<IntegerProgram>(&file)) {
-    const VerifyCommand chosen = for_program(command, *program);
+    VerifyCommand chosen = for_program(command, *program);
+    chosen.file = std::move(verified);
     check_levels(chosen.levels);
     report.requantizations.push_back(verify_program(*program, chosen));
     return report;
@@ -251,17 +254,23 @@ std::vector<Requantization> requantizations_of(const std::string& name,
   return all;
 }
 
-/// Returns `L0` and so on, in the order of levels.
-std::vector<std::string> level_numbers() {
+/// Returns `L0`, `float` and so on, in the order of levels.
+std::vector<std::string> level_names() {
   std::vector<std::string> all;
-  for (const Level& level : known_levels()) all.emplace_back(number_of(level));
+  for (const Level& level : known_levels()) {
+    all.emplace_back(number_of(level));
+    all.emplace_back(short_name(level));
+  }
   return all;
 }
 
-std::vector<Level> levels_of(const std::vector<std::string>& numbers) {
+std::vector<Level> levels_of(const std::vector<std::string>& names) {
   std::vector<Level> levels;
   for (const Level& level : known_levels()) {
-    if (std::ranges::count(numbers, number_of(level)) > 0) levels.push_back(level);
+    if (std::ranges::count(names, number_of(level)) > 0 ||
+        std::ranges::count(names, short_name(level)) > 0) {
+      levels.push_back(level);
+    }
   }
   return levels;
 }
@@ -289,13 +298,17 @@ Command add_verify(CLI::App& app) {
   const auto numbers = std::make_shared<std::vector<std::string>>(
       std::vector<std::string>{"L0", "L1", "L2", "L3"});
   verify
-      .add_option("--levels", *numbers,
-                  "levels of arithmetic to compare, always with L2. L4, the program in C, "
-                  "needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 also needs "
-                  "the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 a python3 with onnxruntime. L5 "
-                  "and L7, the program as ONNX, support only OnnxQdq")
+      .add_option(
+          "--levels", *numbers,
+          "levels of arithmetic to compare, by number or name, always with L2. L4, the "
+          "program in C, needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 "
+          "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 a python3 with "
+          "onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. L8, the "
+          "kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs its "
+          "tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
+          "otherwise c++ -O2")
       ->delimiter(',')
-      ->check(CLI::IsMember(level_numbers()))
+      ->transform(CLI::IsMember(level_names(), CLI::ignore_case))
       ->capture_default_str();
   add_option(verify, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&verify, [o, name, numbers, &verify] {
