@@ -19,7 +19,7 @@ echo "{\"command\": [\"$train\", \"--samples\", \"64\", \"--layers\", \"8\", \"-
 declare -A model=([calibrate]=f.json [lint]=f.json [train]=f.json [search]=f.json [import]=lenet.onnx [fold]=cnn.json [report]=run/run.json [sweep]=grid.json
   ["export c"]=p.json ["export tflite"]=w8.json)
 declare -A options=(
-  [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [verify]="--random 50 --threads 1" [profile]="--steps 3 --threads 1"
+  [calibrate]="--images 250 --observer Mse" [quantizers]="--images 250" [verify]="--random 50 --threads 1" [compare]="p.json --random 50 --threads 1" [profile]="--steps 3 --threads 1"
   [train]="-o t.json --epochs 1 --weight-bits 4 --activation-bits 4 --freeze-above 0.1" [search]="--budget 20000 --samples 100"
   [graph]="-o g.dot" [weights]="-o w.npz" ["export c"]="--golden 1")
 declare -A code=([lint]=1)  # of a float model
@@ -98,6 +98,8 @@ check "verify: each requantization" test "$(grep -c '"requantization":' verify.o
 check "verify: mismatches" same "$(printed verify.txt '.*inputs: \([0-9]*\) mismatches.*')" "$(field verify.out mismatches)"
 check "verify: accuracy" same "$(sed -n 's/.*accuracy \(.*\) %/\1/p' verify.txt | tail -n 1)" "$(rounded verify.out accuracy 2)"
 check "verify: samples" same "$(printed verify.txt '^\([0-9]*\) samples and .*')" "$(field verify.out samples)"
+check "compare: random inputs" same "$(printed compare.txt '^[0-9]* samples and \([0-9]*\) random inputs: A and B agree.*')" "$(field compare.out random_inputs)"
+check "compare: nodes" test "$(grep -c '"inputs_agree": true' compare.out)" = 5
 check "lint: errors" same "$(grep -c '^error' lint.txt)" "$(field lint.out errors)"
 "$tool" lint "$data/two_inputs.json" --json lint.out >/dev/null
 check "lint: warnings beside exit 1" test "$(field lint.out warnings)" -ge 1

@@ -25,6 +25,13 @@ check "names" grep -q "Requantize" "$work/inspect.txt"
 check "lint" "$tool" lint "$t" --no-notes >/dev/null
 check "replay" "$tool" replay "$t" --data "$digits" >"$work/replay.txt"
 check "accuracy" grep -q 'samples, accuracy' "$work/replay.txt"
+check "graph" "$tool" graph "$t" -o "$work/t.dot" >"$work/graph.txt"
+check "its nodes" same "$(grep -c 'label=' "$work/t.dot")" "$("$tool" inspect "$t" | grep -c '^%')"
+check "codes, scales and multipliers" grep -qE '8 bits, codes -128..127\|scale [0-9.e-]+, zero point -?[0-9]+\|32 multipliers, [0-9]+ >> [0-9]+ to [0-9]+ >> [0-9]+"' <(tr '\n' '|' <"$work/t.dot")
+"$tool" compare "$t" "$m" >"$work/compare.txt"
+check "compare with the model: its codes of both layers are the same" test "$(grep -cE '^(x.codes|fc2).* 0$' "$work/compare.txt")" = 4
+check "less 128" test "$(grep -cx '    codes of B are 128 larger for the same values' "$work/compare.txt")" = 2
+check "until the outputs are quantized" grep -q "^only in A: Requantize .* 'fc2.quantized' " "$work/compare.txt"
 check "export c" "$tool" export c "$t" -o "$work/c" --name net --check >"$work/c.txt"
 check "written again" "$tool" export tflite "$t" -o "$work/again.tflite" >/dev/null
 check "with the same bytes" cmp "$t" "$work/again.tflite"

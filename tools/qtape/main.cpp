@@ -37,7 +37,7 @@ Command add_export(CLI::App& app) {
 
 AddCommand add_import, add_fold, add_inspect, add_replay, add_graph, add_weights, add_profile,
     add_calibrate, add_train, add_search, add_sweep, add_quantizers, add_report, add_convert,
-    add_verify, add_lint;
+    add_verify, add_compare, add_lint;
 
 namespace {
 
@@ -52,7 +52,7 @@ std::vector<Group> groups() {
        {add_import, add_fold, add_inspect, add_replay, add_graph, add_weights, add_profile}},
       {"Quantization and training",
        {add_calibrate, add_train, add_search, add_sweep, add_quantizers, add_report}},
-      {"Integers", {add_convert, add_verify, add_lint, add_export}}};
+      {"Integers", {add_convert, add_verify, add_compare, add_lint, add_export}}};
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace qtape::tool {
 InputRange range_of(const IntegerProgram& program, ProgramNodeId input) {
   const IntegerValue& value = program[input].value;
   if (value.type.dtype == DType::S32) {
-    return {static_cast<double>(value.low), static_cast<double>(largest_index(program, input))};
+    return {static_cast<double>(value.low), static_cast<double>(largest_index(program, input)),
+            true};
   }
   std::optional<InputRange> found;
   for (const IntegerNode& node : program.nodes()) {

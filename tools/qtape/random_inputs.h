@@ -12,6 +12,7 @@ namespace qtape::tool {
 struct InputRange {
   double low = 0;
   double high = 1;
+  bool integers = false;  ///< of indices
 };
 /// Returns the range that the quantizers of an input distinguish, extended by half on either
 /// side; of indices, the smallest and the largest.
@@ -32,5 +33,34 @@ class RandomSample {
   double density_;
   uint64_t drawn_ = 0;
 };
+
+/// Samples first..first + count - 1 of a seed, at the beginning of a batch.
+struct RandomRows {
+  uint64_t seed;
+  int64_t first;
+  int64_t count;
+  int64_t batch;
+};
+/// Writes random samples to all inputs of a program; `memory.template operator()<T>(k)` is the
+/// memory of input k, with the range `ranges[k]`.
+template <class Memory>
+void fill_random(std::span<const InputRange> ranges, const RandomRows& rows,
+                 const Memory& memory) {
+  for (int64_t row = 0; row < rows.count; ++row) {
+    RandomSample sample(rows.seed, rows.first + row);
+    const auto fill = [&]<class T>(size_t k) {
+      const std::span<T> all = memory.template operator()<T>(k);
+      const size_t width = all.size() / static_cast<size_t>(rows.batch);
+      sample.fill(ranges[k], all.subspan(static_cast<size_t>(row) * width, width));
+    };
+    for (size_t k = 0; k < ranges.size(); ++k) {
+      if (ranges[k].integers) {
+        fill.template operator()<int32_t>(k);
+      } else {
+        fill.template operator()<float>(k);
+      }
+    }
+  }
+}
 
 }  // namespace qtape::tool

@@ -13,12 +13,6 @@
 namespace qtape::tool {
 namespace {
 
-constexpr int64_t usual_batch = 250;
-
-void show(std::string_view what, int64_t done, int64_t all) {
-  console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
-}
-
 /// Returns the first output at one level, of the last run.
 std::span<const float> answers(const Verifier& verifier, Level level, int64_t count,
                                size_t width) {
@@ -50,15 +44,11 @@ void compare_classes(const Verifier& verifier, int64_t count, size_t width, size
   }
 }
 
-}  // namespace
-
-namespace {
-
 template <class T>
-int64_t batch_of(const T& nodes) {
+int64_t batch_of(const T& nodes, int64_t usual) {
   try {
-    (void)nodes.with_batch(usual_batch);
-    return nodes.batch() ? usual_batch : 1;
+    (void)nodes.with_batch(usual);
+    return nodes.batch() ? usual : 1;
   } catch (const GraphError&) {
     return nodes.batch().value_or(1);
   }
@@ -66,12 +56,13 @@ int64_t batch_of(const T& nodes) {
 
 }  // namespace
 
-int64_t verification_batch(const Graph& graph) { return batch_of(graph); }
-int64_t verification_batch(const IntegerProgram& program) { return batch_of(program); }
+void show_progress(std::string_view what, int64_t done, int64_t all) {
+  console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
+}
 
-size_t Samples::width(size_t input) const {
-  const TensorType& type = verifier.program()[verifier.inputs()[input]].value.type;
-  return static_cast<size_t>(type.elements() / batch);
+int64_t verification_batch(const Graph& graph, int64_t usual) { return batch_of(graph, usual); }
+int64_t verification_batch(const IntegerProgram& program, int64_t usual) {
+  return batch_of(program, usual);
 }
 
 std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) const {
@@ -103,7 +94,7 @@ std::optional<LevelScores> Samples::run_data(const data::Dataset& dataset) {
       const auto places = static_cast<size_t>(places_of(*choice, dataset));
       compare_classes(verifier, count, static_cast<size_t>(width), places, found);
     }
-    show("samples", first + count, dataset.size());
+    show_progress("samples", first + count, dataset.size());
   });
   if (!choice) return std::nullopt;
   found.metric = choice->kind;
@@ -115,25 +106,12 @@ void Samples::run_random(int64_t samples, uint64_t seed) {
   std::vector<InputRange> ranges;
   for (ProgramNodeId input : verifier.inputs())
     ranges.push_back(range_of(verifier.program(), input));
-  const auto fill = [&]<class T>(RandomSample& sample, size_t input, int64_t row) {
-    sample.fill(ranges[input], verifier.input<T>(input).subspan(
-                                   static_cast<size_t>(row) * width(input), width(input)));
-  };
+  const auto memory = [&]<class T>(size_t k) { return verifier.input<T>(k); };
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);
-    for (int64_t row = 0; row < count; ++row) {
-      RandomSample sample(seed, first + row);
-      for (size_t input = 0; input < ranges.size(); ++input) {
-        const ProgramNodeId id = verifier.inputs()[input];
-        if (verifier.program()[id].value.type.dtype == DType::S32) {
-          fill.operator()<int32_t>(sample, input, row);
-        } else {
-          fill.operator()<float>(sample, input, row);
-        }
-      }
-    }
+    fill_random(ranges, {seed, first, count, batch}, memory);
     verifier.run(count);
-    show("random inputs", first + count, samples);
+    show_progress("random inputs", first + count, samples);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "qtape/data/dataset.h"
 #include "qtape/deploy/verify.h"
@@ -11,10 +12,13 @@
 
 namespace qtape::tool {
 
-/// Returns the batch size: 250 if the model or program supports any batch size, else that with
-/// which it was stored.
-int64_t verification_batch(const Graph& graph);
-int64_t verification_batch(const IntegerProgram& program);
+/// Returns the batch size: `usual` if the model or program supports any batch size, else that
+/// with which it was stored.
+int64_t verification_batch(const Graph& graph, int64_t usual = 250);
+int64_t verification_batch(const IntegerProgram& program, int64_t usual = 250);
+
+/// Draws `random inputs: 250 of 1000` on a terminal, and removes it at the end.
+void show_progress(std::string_view what, int64_t done, int64_t all);
 
 /// Scores of the levels on samples with labels or targets, by the metric of model and data.
 struct LevelScores {
@@ -39,7 +43,6 @@ struct Samples {
   void run_random(int64_t count, uint64_t seed);
 
  private:
-  size_t width(size_t input) const;
   std::optional<MetricChoice> metric_for(const data::Dataset& dataset) const;
 };
 
