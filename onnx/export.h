@@ -17,10 +17,16 @@ enum class OnnxForm : uint8_t {
   Qdq,
   /// MatMulInteger and ConvInteger of u8 codes and u8 weights with zero point 128, which every
   /// runtime adds exactly: the codes equal those of the program.
-  Integer
+  Integer,
+  /// Floats on the grids of the codes, made by nodes Quant of the domain
+  /// qonnx.custom_op.general, with zero points of 0: for compilers to FPGAs, which read bits
+  /// and
+  /// scales from these nodes. Products are those of Qdq.
+  Qonnx
 };
 template <>
-inline constexpr auto enum_names<OnnxForm> = std::array<std::string_view, 2>{"qdq", "integer"};
+inline constexpr auto enum_names<OnnxForm> =
+    std::array<std::string_view, 3>{"qdq", "integer", "qonnx"};
 
 inline constexpr int64_t first_onnx_opset = 13;  ///< first supported opset of ONNX's operators
 inline constexpr int64_t last_onnx_opset = 21;   ///< last supported opset of ONNX's operators
@@ -38,15 +44,18 @@ struct OnnxExportOptions {
 ///
 /// Inputs and outputs have the names of their nodes; an output that shares its layer's label
 /// has the name of the layer. All values between nodes have types and shapes, and the batch
-/// extent is the symbolic extent `batch`. metadata_props contains `qtape.version`,
+/// extent is the symbolic extent `batch`, or 1 in the Qonnx form, whose outputs are floats.
+/// metadata_props contains `qtape.version`,
 /// `qtape.program_sha256` (the hash of the program's file), `qtape.requantization` and
 /// `qtape.form`.
 ///
 /// Throws ArgumentError for an unsupported opset. Throws GraphError, which names the node, for
 /// another requantization and for features that ONNX lacks: in the Integer form 16-bit codes
-/// and 64-bit sums; in the Qdq form 16-bit codes before opset 21 and accumulators as outputs;
-/// and quantizers of inputs with rounding other than ties to even, inexact division or the zero
-/// point added before rounding.
+/// and 64-bit sums; in the Qdq form 16-bit codes before opset 21; in the Qdq and the Qonnx form
+/// accumulators as outputs; and quantizers of inputs with rounding other than ties to even,
+/// inexact division or the zero point added before rounding. In the Qonnx form the error lists
+/// all such nodes, among them tables, means and norms of codes, and grids whose codes, less
+/// their zero point, are not those of a Quant node.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 
 /// Writes the bytes of `to_onnx` to a file and returns their number; an existing file survives

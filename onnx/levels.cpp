@@ -49,7 +49,10 @@ YieldingAll yielding_all(const LevelSubject& subject, OnnxForm form) {
 class OnnxRunner : public LevelRunner {
  public:
   OnnxRunner(const LevelContext& c, const OnnxExportOptions& options)
-      : all_(yielding_all(c.subject, options.form)), bytes_(to_onnx(all_.program, options)) {}
+      : all_(yielding_all(c.subject, options.form)), bytes_(to_onnx(all_.program, options)) {
+    require<ArgumentError>(options.form != OnnxForm::Qonnx,
+                           "the form qonnx has no codes to compare, but floats");
+  }
 
   void run(std::span<const Tensor> inputs, int64_t) override {
     values_ = compute(inputs);

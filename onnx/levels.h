@@ -14,8 +14,9 @@ inline constexpr Level onnx_runtime_level = {7, "L7 ONNX Runtime"};
 /// Runners for VerifyOptions::runners of L5, an interpreter that computes each operator as the
 /// specification says, and of L7, the ONNX Runtime of `python3`. Both take programs of OnnxQdq
 /// as `to_onnx` writes them with `options`. The form in integers is equal to L2 in every bit;
-/// the other has no accumulators. Making one throws as `to_onnx` does; L7 throws Error where
-/// `python3` has no onnxruntime or NumPy.
+/// that of products in floats has no accumulators. Making one throws as `to_onnx` does, and
+/// ArgumentError for the form Qonnx, which has no codes; L7 throws Error where `python3` has no
+/// onnxruntime or NumPy.
 RunnerFactories onnx_levels(const OnnxExportOptions& options = {.form = OnnxForm::Integer});
 
 }  // namespace qtape

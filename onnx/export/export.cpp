@@ -1,6 +1,7 @@
 #include "qtape/onnx/export.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cctype>
 #include <set>
@@ -10,6 +11,7 @@
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
 #include "qtape/onnx/export/onnx_writers.h"
+#include "qtape/onnx/export/quant_node.h"
 
 namespace qtape {
 namespace {
@@ -17,9 +19,12 @@ namespace {
 class Exporter {
  public:
   Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
-      : p_{program, options.opset, OnnxWriter(options.opset), options.form == OnnxForm::Qdq} {}
+      : p_{program, options.opset, OnnxWriter(options.opset), options.form} {
+    if (p_.codes_in_floats()) p_.to.use_domain(qonnx_domain, 1);
+  }
 
-  std::string run() {
+  /// Returns the model, which names `original` as its program.
+  std::string run(const IntegerProgram& original) {
     name_nodes();
     // Inputs and outputs are named like their nodes.
     for (ProgramNodeId id : inputs()) {
@@ -30,18 +35,39 @@ class Exporter {
       if (!p_.names.contains(id.index)) p_.names[id.index] = p_.to.unique(output_name(id));
     }
     for (const ProgramNodeId id : ids(p_.program)) {
-      naming<GraphError>(p_.program.describe(id), [&] {
-        p_.check_codes(p_.program[id].value);
-        p_.current = id;
-        p_.values.push_back(write_onnx(p_.program[id].op, p_));
-      });
+      p_.values.push_back(listing_refused([&] { return write_node(id); }));
     }
-    for (ProgramNodeId id : p_.program.outputs()) write_output(id);
-    describe_program();
+    for (ProgramNodeId id : p_.program.outputs()) {
+      listing_refused([&] { return write_output(id); });
+    }
+    require<GraphError>(refused_.empty(), "{} node{} cannot be written: {}", refused_.size(),
+                        refused_.size() == 1 ? "" : "s", fmt::join(refused_, "; "));
+    describe(original);
     return p_.to.bytes();
   }
 
  private:
+  Written write_node(ProgramNodeId id) {
+    return naming<GraphError>(p_.program.describe(id), [&] {
+      p_.check_codes(p_.program[id].value);
+      p_.current = id;
+      return write_onnx(p_.program[id].op, p_);
+    });
+  }
+
+  /// Returns the value that `write` gives. In the form Qonnx its error is kept for the list of
+  /// all, and the value has no meaning.
+  template <class Write>
+  Written listing_refused(const Write& write) {
+    if (p_.form != OnnxForm::Qonnx) return write();
+    try {
+      return write();
+    } catch (const GraphError& error) {
+      refused_.emplace_back(error.what());
+      return {"refused"};
+    }
+  }
+
   std::vector<ProgramNodeId> inputs() const {
     std::vector<ProgramNodeId> all;
     for (const ProgramNodeId id : ids(p_.program)) {
@@ -61,14 +87,13 @@ class Exporter {
     return p_.program.find(layer) ? layer : name;
   }
 
-  void describe_program() {
-    const std::string text = to_json(p_.program);
+  void describe(const IntegerProgram& original) {
+    const std::string text = to_json(original);
     p_.to.metadata("qtape.version", QTAPE_VERSION);
     p_.to.metadata("qtape.program_sha256", sha256_hex(std::as_bytes(std::span(text))));
     p_.to.metadata("qtape.requantization",
                    std::string(to_string_view(p_.program.requantization())));
-    p_.to.metadata("qtape.form", std::string(to_string_view(p_.in_floats ? OnnxForm::Qdq
-                                                                         : OnnxForm::Integer)));
+    p_.to.metadata("qtape.form", std::string(to_string_view(p_.form)));
   }
 
   /// Determines name prefixes: the label of a node, or the nearest label among its operands and
@@ -90,10 +115,10 @@ class Exporter {
     }
   }
 
-  void write_output(ProgramNodeId id) {
+  Written write_output(ProgramNodeId id) {
     p_.current = id;
     naming<GraphError>(p_.program.describe(id), [&] {
-      check(!p_.in_floats || !p_.program[id].value.is_accumulators() || p_.is_index(id),
+      check(!p_.in_floats() || !p_.program[id].value.is_accumulators() || p_.is_index(id),
             "has no accumulators because products are computed in floats: output floats or "
             "codes");
     });
@@ -104,11 +129,14 @@ class Exporter {
     // A value that is an output twice, or also an input, needs another name.
     if (!yielded_.insert(name).second) name = p_.to.unique(name);
     made.set_output(0, name);
-    p_.to.output(name, p_.program[id].value.type, p_.is_batched(p_.program[id].value.type));
+    const TensorType type = p_.type_in_model(id);
+    p_.to.output(name, type, p_.is_batched(type));
+    return {name};
   }
 
   OnnxProgram p_;
   std::set<std::string> yielded_;
+  std::vector<std::string> refused_;
 };
 
 }  // namespace
@@ -120,7 +148,9 @@ std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& opti
   require<GraphError>(program.requantization() == Requantization::OnnxQdq,
                       "ONNX computes OnnxQdq, the program is of {}: convert it to OnnxQdq",
                       to_string_view(program.requantization()));
-  return Exporter(program, options).run();
+  const bool fixed = options.form == OnnxForm::Qonnx && program.batch();
+  const IntegerProgram single = fixed ? program.with_batch(1) : IntegerProgram();
+  return Exporter(fixed ? single : program, options).run(program);
 }
 
 int64_t write_onnx(const std::string& path, const IntegerProgram& program,

@@ -2,13 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "qtape/core/error.h"
-#include "qtape/onnx/export.h"
+#include "qtape/onnx/export/quant_node.h"
 
 namespace qtape {
+namespace {
+
+/// Returns the values of codes; those of one scale are side by side.
+template <class Code>
+std::vector<float> times_scales(std::span<const Code> codes, std::span<const float> scales) {
+  std::vector<float> values;
+  const size_t of_one = codes.size() / scales.size();
+  for (size_t i = 0; i < codes.size(); ++i) {
+    values.push_back(static_cast<float>(codes[i]) * scales[i / of_one]);
+  }
+  return values;
+}
+
+}  // namespace
 
 const Written& OnnxProgram::written(size_t i) const {
   return values[static_cast<size_t>(node().operands[i].index)];
@@ -19,7 +34,9 @@ std::string OnnxProgram::named(std::string_view part) const {
 }
 
 bool OnnxProgram::is_batched(const TensorType& type) const {
-  return program.batch() && type.shape.rank() > 0 && type.shape[0] == *program.batch();
+  // Compilers to FPGAs need extents that are known.
+  return !codes_in_floats() && program.batch() && type.shape.rank() > 0 &&
+         type.shape[0] == *program.batch();
 }
 
 bool OnnxProgram::is_index(ProgramNodeId id) const {
@@ -30,8 +47,8 @@ bool OnnxProgram::is_index(ProgramNodeId id) const {
 }
 
 void OnnxProgram::check_codes(const IntegerValue& value) const {
-  if (!value.is_codes() || !is_wide(value.type.dtype)) return;
-  check(in_floats, "ONNX's integer products take codes of 8 bits, these have 16");
+  if (codes_in_floats() || !value.is_codes() || !is_wide(value.type.dtype)) return;
+  check(in_floats(), "ONNX's integer products take codes of 8 bits, these have 16");
   require<GraphError>(opset >= first_onnx_opset_of_int4,
                       "codes of 16 bits need opset {}, got {}", first_onnx_opset_of_int4,
                       opset);
@@ -91,6 +108,7 @@ std::string OnnxProgram::floats(const std::string& sums, const IntegerValue& val
 }
 
 std::string OnnxProgram::dequantized(const std::string& x, const IntegerValue& value) {
+  if (codes_in_floats()) return x;
   const auto scale = static_cast<float>(value.scales[0]);
   return to.apply("DequantizeLinear",
                   {x, to.scalar(named("x_scale"), DType::F32, scale),
@@ -119,6 +137,17 @@ Shape OnnxProgram::of_axis(size_t scales) {
 std::string OnnxProgram::weight_value(const QuantizedWeights& weights, const Shape& shape,
                                       std::span<const int8_t> codes) {
   const std::vector<float> scales = scales_of(weights);
+  if (codes_in_floats()) {
+    int8_t low = 0, high = 0;
+    for (const int8_t each : codes) {
+      low = std::min(low, each);
+      high = std::max(high, each);
+    }
+    const std::string floats_of_codes = to.constant<float>(named("weight"), DType::F32, shape,
+                                                           times_scales<int8_t>(codes, scales));
+    return add_quant(to, floats_of_codes, smallest_signed_range(low, high), scales,
+                     shape.rank(), named("weight_value"));
+  }
   const std::vector<int8_t> zeros(scales.size());
   const auto constant = [&](std::string_view part, const Shape& of,
                             std::span<const int8_t> elements) {
@@ -139,9 +168,14 @@ std::vector<float> OnnxProgram::scales_of(const QuantizedWeights& weights) {
 
 std::string OnnxProgram::bias_value(const QuantizedWeights& weights) {
   const std::vector<float> scales(out().scales.begin(), out().scales.end());
+  const std::vector<int32_t> codes = weights.all_biases();
+  if (codes_in_floats()) {
+    return to.constant<float>(named("bias"), DType::F32, {weights.outputs()},
+                              times_scales<int32_t>(codes, scales));
+  }
   const std::vector<int32_t> zeros(scales.size());
-  const std::string name = to.constant<int32_t>(named("bias"), DType::S32, {weights.outputs()},
-                                                weights.all_biases());
+  const std::string name =
+      to.constant<int32_t>(named("bias"), DType::S32, {weights.outputs()}, codes);
   return dequantized(
       "bias", name,
       to.constant<int32_t>(named("bias_zero"), DType::S32, of_axis(zeros.size()), zeros),
@@ -149,7 +183,7 @@ std::string OnnxProgram::bias_value(const QuantizedWeights& weights) {
 }
 
 std::string OnnxProgram::values_of(size_t i, const std::string& x, bool channels_first) {
-  if (in_floats && !is_index(node().operands[i])) {
+  if (in_floats() && !is_index(node().operands[i])) {
     return in(i).is_codes() ? dequantized(x, in(i)) : x;
   }
   const std::string sums = in(i).is_codes() ? differences(x, in(i)) : x;
@@ -165,6 +199,7 @@ std::string OnnxProgram::quantized(const std::string& x, DType dtype, double ste
 }
 
 std::string OnnxProgram::codes(const std::string& x, const CodeGrid& grid) {
+  if (codes_in_floats()) return on_grid(x, grid);
   const auto quantized_grid = [&](const std::string& from) {
     return quantized(from, grid.dtype, grid.scale, grid.zero_point);
   };
@@ -197,6 +232,48 @@ std::string OnnxProgram::code(DType dtype, std::string_view part, int32_t value)
   return dispatch_codes(dtype, [&]<class Code>() {
     return to.scalar<Code>(named(part), dtype, static_cast<Code>(value));
   });
+}
+
+std::string OnnxProgram::code_or_float(std::string_view part, int32_t code,
+                                       const IntegerValue& value) {
+  return codes_in_floats() || is_wide(value.type.dtype)
+             ? float_of(part, code, value.zero_point, value.scales[0])
+             : this->code(value.type.dtype, part, code);
+}
+
+TensorType OnnxProgram::type_in_model(ProgramNodeId id) const {
+  const IntegerValue& value = program[id].value;
+  return {codes_in_floats() && value.is_codes() ? DType::F32 : value.type.dtype,
+          value.type.shape};
+}
+
+std::string OnnxProgram::on_grid(const std::string& x, const CodeGrid& grid) {
+  const int64_t low = int64_t{grid.low} - grid.zero_point;
+  const int64_t high = int64_t{grid.high} - grid.zero_point;
+  const auto range = quant_range(low, high);
+  check(range.has_value(),
+        "codes less the zero point must be -2^(b-1)..2^(b-1) - 1 or 0..2^b - 1, or narrow: "
+        "without the lowest of signed or the highest of unsigned codes; got {}..{}",
+        low, high);
+  // FINN reads unsigned codes only after a Relu, which changes nothing here.
+  const std::string from = range->is_signed ? x : to.apply("Relu", {x}, named("positive"));
+  const auto scale = static_cast<float>(grid.scale);
+  return add_quant(to, from, *range, {scale}, 0, named("codes"));
+}
+
+std::string OnnxProgram::constant_codes(const CodeGrid& grid, const Tensor& codes) {
+  if (!codes_in_floats()) {
+    return to.constant<std::byte>(named("codes"), grid.dtype, codes.type.shape, codes.data);
+  }
+  std::vector<float> elements;
+  dispatch_codes(grid.dtype, [&]<class Code>() {
+    for (const Code each : codes.values<Code>()) {
+      elements.push_back(static_cast<float>(each - grid.zero_point) *
+                         static_cast<float>(grid.scale));
+    }
+  });
+  return on_grid(to.constant<float>(named("values"), DType::F32, codes.type.shape, elements),
+                 grid);
 }
 
 std::pair<std::string, std::string> OnnxProgram::unsigned_codes(const std::string& x,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/onnx/export.h"
 #include "qtape/onnx/export/onnx_writer.h"
 
 namespace qtape {
@@ -27,12 +28,16 @@ struct OnnxProgram {
   const IntegerProgram& program;
   int64_t opset;
   OnnxWriter to;
-  bool in_floats;              ///< true if the program's accumulators are written as floats
-  ProgramNodeId current = {};  ///< the node that is written
+  OnnxForm form;
+  ProgramNodeId current = {};                 ///< the node that is written
   std::vector<std::string> bases = {};        ///< prefixes of names, by node
   std::vector<Written> values = {};           ///< by node
   std::map<int32_t, std::string> names = {};  ///< of inputs and outputs, by node
 
+  /// True if the program's accumulators are written as floats.
+  bool in_floats() const { return form != OnnxForm::Integer; }
+  /// True if the program's codes are written as the floats for which they stand.
+  bool codes_in_floats() const { return form == OnnxForm::Qonnx; }
   const IntegerNode& node() const { return program[current]; }
   const IntegerValue& out() const { return node().value; }
   const IntegerValue& in(size_t i) const { return program[node().operands[i]].value; }
@@ -81,16 +86,25 @@ struct OnnxProgram {
   /// Adds the float value of a code as a constant.
   std::string float_of(std::string_view part, int32_t code, int32_t zero_point, double scale);
   /// Applies `moved`, which selects elements, to codes `x` of operand 0. ONNX or its runtimes
-  /// support this only for 8 bits; 16-bit codes are converted to floats and back, which is
-  /// exact.
+  /// support this only for 8 bits and floats; 16-bit codes are converted to floats and back,
+  /// which is exact.
   template <class Moved>
   std::string chosen(const std::string& x, const Moved& moved) {
     const IntegerValue& value = in(0);
-    if (!is_wide(value.type.dtype)) return moved(x);
+    if (codes_in_floats() || !is_wide(value.type.dtype)) return moved(x);
     return quantized(moved(dequantized(x, value)), value.type.dtype, value.scales[0],
                      value.zero_point);
   }
   std::string code(DType dtype, std::string_view part, int32_t value);
+  /// Adds a code of `value` as a constant, or the float for which it stands where that is what
+  /// can be written: of 16-bit codes, and of codes in floats.
+  std::string code_or_float(std::string_view part, int32_t code, const IntegerValue& value);
+  /// Adds constant codes, packed as in memory.
+  std::string constant_codes(const CodeGrid& grid, const Tensor& codes);
+  /// Returns the type of the value of a node in the model.
+  TensorType type_in_model(ProgramNodeId id) const;
+  /// Adds the values of `grid` that are nearest to floats, as Quant computes them.
+  std::string on_grid(const std::string& x, const CodeGrid& grid);
   /// Adds codes as u8, with their zero point.
   std::pair<std::string, std::string> unsigned_codes(const std::string& x,
                                                      const IntegerValue& value);

@@ -64,6 +64,12 @@ OnnxWriter::OnnxWriter(int64_t opset) {
   model_.mutable_graph()->set_name("qtape");
 }
 
+void OnnxWriter::use_domain(std::string_view domain, int64_t version) {
+  auto* imported = model_.add_opset_import();
+  imported->set_domain(std::string(domain));
+  imported->set_version(version);
+}
+
 void OnnxWriter::metadata(const std::string& key, const std::string& value) {
   auto& entry = *model_.add_metadata_props();
   entry.set_key(key);
@@ -143,6 +149,13 @@ void set_attribute(onnx::NodeProto& node, std::string_view name,
   attribute.set_name(std::string(name));
   attribute.set_type(onnx::AttributeProto::INTS);
   for (int64_t value : values) attribute.add_ints(value);
+}
+
+void set_attribute(onnx::NodeProto& node, std::string_view name, const char* value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(std::string(name));
+  attribute.set_type(onnx::AttributeProto::STRING);
+  attribute.set_s(value);
 }
 
 }  // namespace qtape

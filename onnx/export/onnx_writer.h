@@ -54,6 +54,8 @@ class OnnxWriter {
   void input(const std::string& name, const TensorType& type, bool batch);
   void output(const std::string& name, const TensorType& type, bool batch);
 
+  /// States that the model uses operators of a domain other than ONNX's.
+  void use_domain(std::string_view domain, int64_t version);
   /// Adds an entry to the model's metadata.
   void metadata(const std::string& key, const std::string& value);
 
@@ -71,5 +73,6 @@ class OnnxWriter {
 void set_attribute(onnx::NodeProto& node, std::string_view name, int64_t value);
 void set_attribute(onnx::NodeProto& node, std::string_view name,
                    const std::vector<int64_t>& values);
+void set_attribute(onnx::NodeProto& node, std::string_view name, const char* value);
 
 }  // namespace qtape

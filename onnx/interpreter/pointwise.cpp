@@ -180,6 +180,31 @@ OnnxArray dequantize(const Call& c) {
       x.data);
 }
 
+OnnxArray positive(const Call& c) {
+  std::vector<float> y;
+  for (const float x : c.of<float>(0)) y.push_back(x > 0 ? x : 0.0f);
+  return {c.in(0).shape, std::move(y)};
+}
+
+/// Quant of QONNX: x / scale + zero point, limited and then rounded, and back, in f32.
+OnnxArray quant(const Call& c) {
+  const bool is_signed = c.node.integer("signed", 1) != 0;
+  const bool narrow = c.node.integer("narrow", 0) != 0;
+  require<FormatError>(c.node.text("rounding_mode", "ROUND") == "ROUND",
+                       "rounding_mode must be ROUND");
+  const float bits = c.scalar<float>(3, 0);
+  require<FormatError>(bits >= 1 && bits <= 24 && bits == std::trunc(bits),
+                       "bits must be in 1..24, got {}", bits);
+  const float half = std::exp2(bits - 1);
+  const float low = is_signed ? -half + (narrow ? 1.0f : 0.0f) : 0.0f;
+  const float high = is_signed ? half - 1 : 2 * half - (narrow ? 2.0f : 1.0f);
+  const float zero = c.scalar<float>(2, 0);
+  return combined<float>(c, [=](float x, float scale) {
+    const float code = std::nearbyint(std::clamp(x / scale + zero, low, high));
+    return (code - zero) * scale;
+  });
+}
+
 OnnxType cast_type(const OnnxTypes& c) {
   return {static_cast<int32_t>(c.node.integer("to", 0)), c.in(0).shape};
 }
@@ -198,16 +223,13 @@ OnnxType broadcast_type(const OnnxTypes& c) {
   return {c.in(0).element, a};
 }
 
-constexpr Operator pointwise_table[] = {{"Add", add, broadcast_type},
-                                        {"Cast", cast, cast_type},
-                                        {"Clip", clip, same_type},
-                                        {"DequantizeLinear", dequantize, dequantized_type},
-                                        {"Div", divide, broadcast_type},
-                                        {"Max", larger, broadcast_type},
-                                        {"Min", smaller, broadcast_type},
-                                        {"Mul", multiply, broadcast_type},
-                                        {"QuantizeLinear", quantize, quantized_type},
-                                        {"Sub", subtract, broadcast_type}};
+constexpr Operator pointwise_table[] = {
+    {"Add", add, broadcast_type},     {"Cast", cast, cast_type},
+    {"Clip", clip, same_type},        {"DequantizeLinear", dequantize, dequantized_type},
+    {"Div", divide, broadcast_type},  {"Max", larger, broadcast_type},
+    {"Min", smaller, broadcast_type}, {"Mul", multiply, broadcast_type},
+    {"Quant", quant, same_type},      {"QuantizeLinear", quantize, quantized_type},
+    {"Relu", positive, same_type},    {"Sub", subtract, broadcast_type}};
 
 }  // namespace
 

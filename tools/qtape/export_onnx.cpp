@@ -184,9 +184,11 @@ Command add_export_onnx(CLI::App& app) {
   add_output(to_onnx, o->output, "file to write");
   const auto form = std::make_shared<std::string>("qdq");
   to_onnx
-      .add_option("--form", *form,
-                  "qdq: products in float between codes, for runtimes that fuse them; integer: "
-                  "products in integers, exactly the codes of the program")
+      .add_option(
+          "--form", *form,
+          "qdq: products in float between codes, for runtimes that fuse them; integer: "
+          "products in integers, exactly the codes of the program; qonnx: products in float and "
+          "nodes Quant of QONNX, for FINN and hls4ml")
       ->check(CLI::IsMember(settings::Choices<OnnxForm>().names()))
       ->capture_default_str();
   add_data(to_onnx, o->data, o->threads);

@@ -120,6 +120,7 @@ std::string quotient(const integer::Normalize& op, const Wide& w, const std::str
 }  // namespace
 
 inline Written write(const integer::Normalize& op, OnnxProgram& p) {
+  check(!p.codes_in_floats(), "QONNX has no norms of codes");
   const Wide w{p};
   const IntegerValue& x = p.in(0);
   std::string q = p.cast(p.channels_last(0), DType::S64, "wide");
@@ -143,7 +144,7 @@ inline Written write(const integer::Normalize& op, OnnxProgram& p) {
   h = w.apply("Add", w.times(h, channels("signs", op.signs), "signed"),
               channels("bias", op.bias), "biased");
   const std::string sums = p.cast(h, DType::S32, "sum");
-  return {p.in_floats ? p.floats(sums, p.out(), false) : sums};
+  return {p.in_floats() ? p.floats(sums, p.out(), false) : sums};
 }
 
 namespace {
@@ -191,6 +192,7 @@ std::pair<std::string, std::string> reciprocals(const Wide& w, std::string sums)
 
 /// Exponentials are looked up by the difference of a code from the largest of its row.
 inline Written write(const integer::Softmax& op, OnnxProgram& p) {
+  check(!p.codes_in_floats(), "QONNX has no softmax of codes");
   const Wide w{p};
   const std::string x = p.cast(p.channels_last(0), DType::S64, "wide");
   const std::vector<int64_t> last = {p.out().type.shape.rank() - 1};

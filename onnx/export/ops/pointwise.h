@@ -32,10 +32,11 @@ Written sum(OnnxProgram& p, std::string_view operation, const CodeGrid& grid) {
 Written choice(OnnxProgram& p, std::string_view operation) {
   const auto [first, names] = pair(p);
   const IntegerValue& x = p.in(0);
-  if (p.in_floats) {
+  if (p.in_floats()) {
     const std::string y = p.to.apply(
         operation, {p.dequantized(names.first, x), p.dequantized(names.second, p.in(1))},
         p.named("chosen"));
+    if (p.codes_in_floats()) return {y, first};
     return {p.quantized(y, x.type.dtype, x.scales[0], x.zero_point), first};
   }
   const std::string y = p.to.apply(
@@ -49,7 +50,8 @@ Written choice(OnnxProgram& p, std::string_view operation) {
 inline Written write(const integer::Quantize& op, OnnxProgram& p) {
   check(op.rounding == Rounding::HalfEven && op.division == Division::Exact &&
             op.zero_point == ZeroPoint::AfterRounding,
-        "ONNX's QuantizeLinear rounds x / s half to even and adds the zero point after");
+        "{} rounds x / s half to even and adds the zero point after",
+        p.codes_in_floats() ? "QONNX's Quant" : "ONNX's QuantizeLinear");
   return {p.codes(p.written(0).name, op.grid), p.written(0).channels_first};
 }
 
@@ -89,6 +91,7 @@ inline Written looked_up_by_row(const integer::Lookup& op, OnnxProgram& p,
 }
 
 inline Written write(const integer::Lookup& op, OnnxProgram& p) {
+  check(!p.codes_in_floats(), "QONNX has no tables of codes");
   const std::string wide = p.cast(p.written(0).name, DType::S32, "index");
   const auto least = dispatch_codes(p.in(0).type.dtype, []<class Code>() {
     return int32_t{std::numeric_limits<Code>::lowest()};
@@ -108,7 +111,7 @@ inline Written write(const integer::Add& op, OnnxProgram& p) { return sum(p, "Ad
 inline Written write(const integer::Sub& op, OnnxProgram& p) { return sum(p, "Sub", op.grid); }
 
 inline Written write(const integer::Mul& op, OnnxProgram& p) {
-  if (p.in_floats) return sum(p, "Mul", op.grid);
+  if (p.in_floats()) return sum(p, "Mul", op.grid);
   const auto [first, names] = pair(p);
   const std::string product = p.to.apply(
       "Mul", {p.differences(names.first, p.in(0)), p.differences(names.second, p.in(1))},
@@ -122,8 +125,7 @@ inline Written write(const integer::Maximum&, OnnxProgram& p) { return choice(p,
 inline Written write(const integer::Minimum&, OnnxProgram& p) { return choice(p, "Min"); }
 
 inline Written write(const integer::Constant& op, OnnxProgram& p) {
-  return {p.to.constant<std::byte>(p.named("codes"), op.grid.dtype, op.codes.type.shape,
-                                   op.codes.data)};
+  return {p.constant_codes(op.grid, op.codes)};
 }
 
 }  // namespace qtape

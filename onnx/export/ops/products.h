@@ -32,7 +32,7 @@ Written linear_in_floats(OnnxProgram& p, const integer::Linear& op) {
 }  // namespace
 
 inline Written write(const integer::Linear& op, OnnxProgram& p) {
-  if (p.in_floats) return linear_in_floats(p, op);
+  if (p.in_floats()) return linear_in_floats(p, op);
   const auto [n, k] = std::pair(op.weights.outputs(), op.weights.terms());
   check(op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
   const std::vector<int8_t> rows = op.weights.unpacked();
@@ -49,7 +49,7 @@ inline Written write(const integer::Linear& op, OnnxProgram& p) {
 }
 
 inline Written write(const integer::Conv& op, OnnxProgram& p) {
-  check(p.in_floats || op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
+  check(p.in_floats() || op.weights.certificate.fits_s32(), "ONNX adds products in 32 bits");
   const bool one = op.taps.rank() == 1;
   const Convolution c = op.extents(p.in(0).type.shape);
   const int64_t taps = c.window.kernel();
@@ -66,7 +66,7 @@ inline Written write(const integer::Conv& op, OnnxProgram& p) {
   const Shape shape =
       one ? Shape{c.out_channels, c.inputs(), c.window.w.kernel}
           : Shape{c.out_channels, c.inputs(), c.window.h.kernel, c.window.w.kernel};
-  if (p.in_floats) {
+  if (p.in_floats()) {
     const std::string x = p.dequantized(p.channels_first(0), p.in(0));
     const std::string w = p.weight_value(op.weights, shape, first);
     onnx::NodeProto& made = p.to.node("Conv", {x, w, p.bias_value(op.weights)}, p.named("sum"));

@@ -154,7 +154,7 @@ inline Written write(const integer::Max& op, OnnxProgram& p) {
 }
 
 inline Written write(const integer::Sum& op, OnnxProgram& p) {
-  if (p.in_floats) return sum_in_floats(p, op);
+  if (p.in_floats()) return sum_in_floats(p, op);
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
   const Reduction r = reduction_of(p, op);
   return {reduced(p, "ReduceSum", p.differences(r.x.name, p.in(0)), r.axes, op.keep_dims, 13),

@@ -22,11 +22,7 @@ std::string bordered(OnnxProgram& p, const std::string& x, const Window& window,
     using Limits = std::numeric_limits<Code>;
     return std::pair<int32_t, int32_t>(Limits::lowest(), Limits::max());
   });
-  const auto end = [&](std::string_view part, int32_t at) {
-    return p.is_wide(value.type.dtype) ? p.float_of(part, at, value.zero_point, value.scales[0])
-                                       : p.code(value.type.dtype, part, at);
-  };
-  const std::string border = end("border", lowest);
+  const std::string border = p.code_or_float("border", lowest, value);
   std::vector<int64_t> pads = {0, 0};
   if (!one) pads.push_back(window.h.begin);
   pads.insert(pads.end(), {window.w.begin, 0, 0});
@@ -36,7 +32,8 @@ std::string bordered(OnnxProgram& p, const std::string& x, const Window& window,
       p.to.apply("Pad", {x, p.to.numbers(p.named("pads"), pads), border}, p.named("padded"));
   // A Clip without effect: ONNX Runtime 1.21 merges a Pad that directly precedes a MaxPool
   // into it, and then rejects the padding.
-  return p.to.apply("Clip", {padded, border, end("highest", highest)}, p.named("kept"));
+  return p.to.apply("Clip", {padded, border, p.code_or_float("highest", highest, value)},
+                    p.named("kept"));
 }
 
 Window without_padding(Window window) {
@@ -156,7 +153,7 @@ inline Written write(const integer::Structure<Upsample>&, OnnxProgram& p) {
 
 inline Written write(const integer::Interpolate& op, OnnxProgram& p) {
   const auto& [x, first] = p.written(0);
-  if (p.in_floats) return {interpolated<float>(p, op, p.dequantized(x, p.in(0))), first};
+  if (p.in_floats()) return {interpolated<float>(p, op, p.dequantized(x, p.in(0))), first};
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
   return {interpolated<int32_t>(p, op, p.differences(x, p.in(0))), first};
 }
@@ -173,10 +170,7 @@ inline Written write(const integer::Pad& op, OnnxProgram& p) {
   const Written& written = p.written(0);
   return {p.chosen(written.name,
                    [&](const std::string& x) {
-                     const std::string border =
-                         p.is_wide(value.type.dtype)
-                             ? p.float_of("border", op.code, value.zero_point, value.scales[0])
-                             : p.code(value.type.dtype, "border", op.code);
+                     const std::string border = p.code_or_float("border", op.code, value);
                      return p.to.apply("Pad", {x, p.to.numbers(p.named("pads"), pads), border},
                                        p.named("padded"));
                    }),
@@ -187,6 +181,7 @@ inline Written write(const integer::Pad& op, OnnxProgram& p) {
 /// of negative sums by themselves, since quotients are rounded towards 0.
 inline Written write(const integer::MeanPool& op, OnnxProgram& p) {
   IntegerValue codes = p.in(0);
+  check(!p.codes_in_floats(), "QONNX has no means of codes that round");
   check(!p.is_wide(codes.type.dtype), "ONNX adds codes of 8 bits, these have 16");
   codes.zero_point = 0;
   const bool one = codes.type.shape.rank() == 3;
@@ -220,7 +215,7 @@ inline Written write(const integer::MeanPool& op, OnnxProgram& p) {
 
 /// Adds sums by windows of ones, weighted by their divisors.
 inline Written write(const integer::AvgPool& op, OnnxProgram& p) {
-  if (p.in_floats) return average_in_floats(p, op);
+  if (p.in_floats()) return average_in_floats(p, op);
   check(p.out().type.dtype == DType::S32, "ONNX's sums have 32 bits");
   const Shape& shape = p.in(0).type.shape;
   const bool one = shape.rank() == 3;
