@@ -99,7 +99,12 @@ void print(const CompareReport& report) {
              report.samples > 0 ? fmt::format("{} samples and ", report.samples) : "",
              report.random_inputs);
   if (report.differ == 0) {
-    fmt::print("A and B agree in every element of {} nodes\n", report.nodes.size());
+    const auto different = std::ranges::count_if(
+        report.nodes, [](const ComparedNodeReport& node) { return !node.numbers.empty(); });
+    fmt::print("A and B agree in every element of {} nodes{}\n", report.nodes.size(),
+               different == 0 ? ""
+                              : fmt::format("; other numbers of {} of them have no effect here",
+                                            different));
     return;
   }
   fmt::print("{} elements differ\n", report.differ);

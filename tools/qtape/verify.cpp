@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "qtape/core/printable.h"
+#include "qtape/deploy/node_numbers.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
 #include "qtape/programs/output_files.h"
@@ -40,19 +41,6 @@ struct VerifyCommand {
 
 namespace {
 
-/// Returns the attributes that differ; empty for equal ops.
-template <class T>
-std::string differing(const T& a, const IntegerOp& other) {
-  const T* b = std::get_if<T>(&other);
-  if (b == nullptr) return " op";
-  std::string names;
-  for_each_field<T>([&](const auto& each) {
-    if (!(a.*each.member == b->*each.member))
-      names += fmt::format("{}{}", names.empty() ? " " : ", ", each.key);
-  });
-  return names;
-}
-
 /// Returns `%6 'fc3' and %2`, or `none`.
 std::string names_of(const IntegerProgram& program, std::span<const ProgramNodeId> ids) {
   std::string text;
@@ -67,10 +55,12 @@ std::string names_of(const IntegerProgram& program, std::span<const ProgramNodeI
 std::string difference(const IntegerProgram& saved, const IntegerProgram& converted) {
   for (const ProgramNodeId id : ids(saved.size() < converted.size() ? saved : converted)) {
     if (saved[id] == converted[id]) continue;
-    const std::string names = std::visit(
-        [&](const auto& op) { return differing(op, converted[id].op); }, saved[id].op);
-    return fmt::format("{} differs in{}", saved.describe(id),
-                       names.empty() ? " label or operands" : names);
+    std::string numbers;
+    for (const NumberDifference& each : differing_numbers({saved, id}, {converted, id})) {
+      numbers += (numbers.empty() ? "" : "; ") + to_string(each);
+    }
+    return fmt::format("{} differs: {}", saved.describe(id),
+                       numbers.empty() ? "label, operands or storage" : numbers);
   }
   if (saved.size() != converted.size())
     return fmt::format("it has {} nodes, expected {}", saved.size(), converted.size());
