@@ -191,6 +191,14 @@ struct ReshapeOptions {
   }
 };
 
+struct SubOptions {
+  static constexpr uint8_t union_type = 28;
+  Activation activation = Activation::None;
+  static constexpr auto fields() {
+    return std::tuple{OptionField{0, "fused_activation_function", &SubOptions::activation}};
+  }
+};
+
 struct MulOptions {
   static constexpr uint8_t union_type = 21;
   Activation activation = Activation::None;
@@ -219,7 +227,7 @@ struct LeakyReluOptions {
 using Options =
     std::variant<std::monostate, Conv2dOptions, DepthwiseConv2dOptions, Pool2dOptions,
                  FullyConnectedOptions, SoftmaxOptions, ConcatenationOptions, AddOptions,
-                 ReshapeOptions, MulOptions, ReducerOptions, LeakyReluOptions>;
+                 ReshapeOptions, SubOptions, MulOptions, ReducerOptions, LeakyReluOptions>;
 
 struct TfliteTensor {
   std::string name;  ///< its first 1,024 bytes

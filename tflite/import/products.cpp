@@ -1,16 +1,18 @@
-// Products of codes with constant weights.
+// Products with constant weights.
 #include <array>
+#include <cmath>
 
 #include "qtape/core/printable.h"
 #include "qtape/tflite/filters.h"
-#include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/import/layers.h"
 
 namespace qtape::tflite {
 namespace {
 
-/// Throws unless the weights are symmetric, with one scale or one for each of `outputs` along
-/// `axis`.
+/// Throws unless weights of codes are symmetric, with one scale or one for each of `outputs`
+/// along `axis`.
 void check_weights(const TfliteTensor& w, int64_t outputs, int axis) {
+  if (w.type == TfliteType::Float32) return;
   const std::string name = printable(w.name);
   const auto scales = std::ssize(w.scales);
   check(scales == 1 || scales == outputs, "weights '{}' have {} scales, expected 1 or {}", name,
@@ -21,15 +23,19 @@ void check_weights(const TfliteTensor& w, int64_t outputs, int axis) {
   for (const int64_t zero : w.zero_points) {
     check(zero == 0, "weights '{}' have the zero point {}, expected 0", name, zero);
   }
+  for (const float scale : w.scales) {
+    check(std::isnormal(scale) && scale > 0,
+          "weights '{}' have the scale {}, expected a positive normal number", name, scale);
+  }
 }
 
 /// Returns the codes of weights, of 8 or 4 bits.
-std::vector<int8_t> weight_codes(const ProgramReader& reader, const TfliteTensor& w) {
-  const int64_t n = reader.shape_of(w).elements();
+std::vector<int8_t> weight_codes(const OperatorView& view, const TfliteTensor& w) {
+  const int64_t n = view.shape_of(w).elements();
   if (w.type != TfliteType::Int4) {
-    return reader.constants<int8_t>(w, TfliteType::Int8, n);
+    return view.constants<int8_t>(w, TfliteType::Int8, n);
   }
-  const auto data = reader.data_of(w, TfliteType::Int4, (n + 1) / 2);
+  const auto data = view.data_of(w, TfliteType::Int4, (n + 1) / 2);
   std::vector<int8_t> codes(static_cast<size_t>(n));
   for (size_t i = 0; i < codes.size(); ++i) {
     const int bits = (std::to_integer<int>(data[i / 2]) >> (4 * (i % 2))) & 15;
@@ -38,105 +44,105 @@ std::vector<int8_t> weight_codes(const ProgramReader& reader, const TfliteTensor
   return codes;
 }
 
-/// Returns the biases of input 2, or none.
-std::vector<int32_t> biases(const ProgramReader& reader, int64_t outputs) {
-  if (!reader.has_input(2)) return {};
-  return reader.constants<int32_t>(reader.input(2), TfliteType::Int32, outputs);
-}
-
-QuantizedWeights packed(ProgramReader& reader, std::span<const int8_t> codes,
-                        const Shape& shape, const IntegerValue& x) {
-  reader.use_weights(std::ssize(codes));
-  const TfliteTensor& w = reader.input(1);
-  return pack_weights(codes, shape, w.type == TfliteType::Int4 ? 4 : 8, w.scales,
-                      biases(reader, shape[0]), x);
-}
-
-/// Adds the product and its requantization.
-void finish_product(ProgramReader& reader, IntegerOp product, ProgramNodeId x,
-                    Activation activation) {
-  const CodeGrid grid = reader.output_grid(activation);
-  const ProgramNodeId sums = reader.add(std::move(product), {x}, reader.input(1).name);
-  reader.finish_requantized(sums, grid);
-}
-
-template <class O>
-integer::Conv conv_of(const O& options, const Shape& taps, int64_t groups) {
-  integer::Conv conv;
-  conv.taps = taps;
-  conv.stride = Shape{options.stride_h, options.stride_w};
-  conv.dilation = Shape{options.dilation_h, options.dilation_w};
-  conv.padding = padding_of(options.padding);
-  conv.groups = groups;
-  return conv;
-}
-
-/// Throws unless input 0 and the weights have four axes.
-void check_axes(const ProgramReader& reader) {
-  for (const size_t k : {size_t{0}, size_t{1}}) {
-    check(reader.input(k).shape.size() == 4, "input {} has {} axes, expected 4", k,
-          reader.input(k).shape.size());
+/// Reads the bias of input 2, if there is one: codes if the product adds codes.
+void read_bias(const OperatorView& view, ProductWeights& weights) {
+  if (!view.has_input(2)) return;
+  const int64_t outputs = weights.shape[0];
+  if (view.input(0).type == TfliteType::Float32) {
+    weights.bias_values = view.constants<float>(view.input(2), TfliteType::Float32, outputs);
+  } else {
+    weights.bias_codes = view.constants<int32_t>(view.input(2), TfliteType::Int32, outputs);
   }
 }
 
-void read_conv(ProgramReader& reader) {
-  reader.check_operands(2, 3);
-  check_axes(reader);
-  const auto options = reader.options<Conv2dOptions>();
-  const ProgramNodeId x = reader.codes(0);
-  const Shape w = reader.shape_of(reader.input(1));
-  check_weights(reader.input(1), w[0], 0);
-  const int64_t channels = reader.type_of(x).type.shape[3];
+/// Reads weights whose outputs lie along `axis`, 0 or the last, and which have `shape` with the
+/// outputs first.
+ProductWeights read_weights(OperatorView& view, const Shape& shape, int axis) {
+  const TfliteTensor& w = view.input(1);
+  check_weights(w, shape[0], axis);
+  view.use_weights(shape.elements());
+  ProductWeights weights{.shape = shape, .scales = w.scales};
+  const auto in_rows = [&](auto numbers) {
+    const int64_t outputs = shape[0];
+    if (axis == 0 || outputs == 0) return numbers;
+    return transposed(numbers, shape.elements() / outputs, outputs);
+  };
+  if (w.type == TfliteType::Float32) {
+    weights.bits = 0;
+    weights.values = in_rows(view.constants<float>(w, TfliteType::Float32, shape.elements()));
+  } else {
+    if (w.type == TfliteType::Int4) weights.bits = 4;
+    weights.codes = in_rows(weight_codes(view, w));
+  }
+  read_bias(view, weights);
+  return weights;
+}
+
+template <class O>
+ConvLayer conv_of(const O& options, const Shape& filters, int64_t groups) {
+  return {.taps = {filters[1], filters[2]},
+          .stride = {options.stride_h, options.stride_w},
+          .dilation = {options.dilation_h, options.dilation_w},
+          .padding = padding_of(options.padding),
+          .groups = groups,
+          .activation = options.activation};
+}
+
+/// Throws unless input 0 and the weights have four axes.
+void check_axes(const OperatorView& view) {
+  for (const size_t k : {size_t{0}, size_t{1}}) {
+    check(view.input(k).shape.size() == 4, "input {} has {} axes, expected 4", k,
+          view.input(k).shape.size());
+  }
+}
+
+Layer read_conv(OperatorView& view) {
+  view.check_operands(2, 3);
+  check_axes(view);
+  const auto options = view.options<Conv2dOptions>();
+  const Shape w = view.shape_of(view.input(1));
+  const int64_t channels = view.shape_of(view.input(0))[3];
   check(channels > 0 && w[3] > 0 && channels % w[3] == 0 && w[0] % (channels / w[3]) == 0,
         "weights {} do not fit {} channels", to_string(w), channels);
-  integer::Conv conv = conv_of(options, Shape{w[1], w[2]}, channels / w[3]);
-  conv.weights = packed(reader, weight_codes(reader, reader.input(1)),
-                        Shape{w[0], w[1] * w[2] * w[3]}, conv.factors(reader.type_of(x)));
-  finish_product(reader, std::move(conv), x, options.activation);
+  ConvLayer conv = conv_of(options, w, channels / w[3]);
+  conv.weights = read_weights(view, w, 0);
+  return conv;
 }
 
 /// Weights [1, h, w, outputs]; output `o` reads channel `o` divided by the multiplier.
-void read_depthwise(ProgramReader& reader) {
-  reader.check_operands(2, 3);
-  check_axes(reader);
-  const auto options = reader.options<DepthwiseConv2dOptions>();
-  const ProgramNodeId x = reader.codes(0);
-  const Shape w = reader.shape_of(reader.input(1));
-  const int64_t channels = reader.type_of(x).type.shape[3];
+Layer read_depthwise(OperatorView& view) {
+  view.check_operands(2, 3);
+  check_axes(view);
+  const auto options = view.options<DepthwiseConv2dOptions>();
+  const Shape w = view.shape_of(view.input(1));
+  const int64_t channels = view.shape_of(view.input(0))[3];
   check(w[0] == 1 && channels > 0 && w[3] % channels == 0, "weights {} do not fit {} channels",
         to_string(w), channels);
   check(options.depth_multiplier == w[3] / channels, "has the depth multiplier {}, expected {}",
         options.depth_multiplier, w[3] / channels);
-  check_weights(reader.input(1), w[3], 3);
-  const int64_t taps = w[1] * w[2];
-  const std::vector<int8_t> codes =
-      transposed(weight_codes(reader, reader.input(1)), taps, w[3]);
-  integer::Conv conv = conv_of(options, Shape{w[1], w[2]}, channels);
-  conv.weights = packed(reader, codes, Shape{w[3], taps}, conv.factors(reader.type_of(x)));
-  finish_product(reader, std::move(conv), x, options.activation);
+  ConvLayer conv = conv_of(options, w, channels);
+  conv.weights = read_weights(view, {w[3], w[1], w[2], 1}, 3);
+  return conv;
 }
 
-void read_fully_connected(ProgramReader& reader) {
-  reader.check_operands(2, 3);
-  const auto options = reader.options<FullyConnectedOptions>();
+Layer read_fully_connected(OperatorView& view) {
+  view.check_operands(2, 3);
+  const auto options = view.options<FullyConnectedOptions>();
   check(options.weights_format == WeightsFormat::Default,
         "has shuffled weights, expected rows of outputs");
-  ProgramNodeId x = reader.codes(0);
-  const Shape w = reader.shape_of(reader.input(1));
+  const Shape w = view.shape_of(view.input(1));
   check(w.rank() == 2, "weights have {} axes, expected 2", w.rank());
-  check_weights(reader.input(1), w[0], 0);
-  const Shape from = reader.type_of(x).type.shape;
+  LinearLayer linear{.activation = options.activation};
+  const Shape from = view.shape_of(view.input(0));
   if (from.rank() < 1 || from[-1] != w[1] || (!options.keep_num_dims && from.rank() != 2)) {
     check(w[1] > 0 && from.elements() % w[1] == 0, "weights {} do not fit {}", to_string(w),
           to_string(from));
-    check(!reader.batched() || from.elements() == w[1], "mixes samples: {} are rows of {}",
+    check(!view.batched() || from.elements() == w[1], "mixes samples: {} are rows of {}",
           to_string(from), w[1]);
-    x = reader.add(integer::Reshape{qtape::Reshape{.shape = {-1, w[1]}}}, {x});
+    linear.flattened = true;
   }
-  integer::Linear linear;
-  linear.weights = packed(reader, weight_codes(reader, reader.input(1)), w, reader.type_of(x));
-  linear.f32_scales = reader.input(1).scales.size() == 1;
-  finish_product(reader, std::move(linear), x, options.activation);
+  linear.weights = read_weights(view, w, 0);
+  return linear;
 }
 
 }  // namespace

@@ -1,29 +1,39 @@
-// Operators that move codes.
+// Operators that move elements.
 #include <array>
 
-#include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/import/layers.h"
 
 namespace qtape::tflite {
 namespace {
 
 /// RESHAPE, SQUEEZE and EXPAND_DIMS: the shape of the output says it all.
-void read_reshape(ProgramReader& reader) {
-  reader.check_operands(1, 2);
-  reader.check_same_grid(0);
-  const ProgramNodeId x = reader.codes(0);
-  const Shape to = reader.shape_of(reader.output());
-  std::vector<int64_t> extents(to.extents().begin(), to.extents().end());
-  if (reader.batched()) extents[0] = -1;
-  reader.finish(integer::Reshape{qtape::Reshape{.shape = std::move(extents)}}, {x});
+Layer read_reshape(OperatorView& view) {
+  view.check_operands(1, 2);
+  view.check_same_grid(0);
+  const Shape to = view.shape_of(view.output());
+  ReshapeLayer layer{{to.extents().begin(), to.extents().end()}};
+  if (view.batched()) layer.shape[0] = -1;
+  return layer;
 }
 
-void read_pad(ProgramReader& reader) {
-  const bool with_value = reader.op().op == Builtin::PadV2;
-  reader.check_operands(with_value ? 3 : 2, with_value ? 3 : 2);
-  reader.check_same_grid(0);
-  const ProgramNodeId x = reader.codes(0);
-  const int rank = reader.type_of(x).type.shape.rank();
-  const std::vector<int64_t> pads = reader.numbers(1);
+/// Sets the value of the border of PADV2.
+void read_border(const OperatorView& view, PadLayer& pad) {
+  const TfliteTensor& border = view.input(2);
+  if (view.output().type == TfliteType::Float32) {
+    pad.value = view.constants<float>(border, TfliteType::Float32, 1)[0];
+    return;
+  }
+  check(view.grid_of(border) == view.grid_of(view.output()),
+        "the border has another scale or zero point than the output");
+  pad.code = view.constants<int8_t>(border, TfliteType::Int8, 1)[0];
+}
+
+Layer read_pad(OperatorView& view) {
+  const bool with_value = view.op().op == Builtin::PadV2;
+  view.check_operands(with_value ? 3 : 2, with_value ? 3 : 2);
+  view.check_same_grid(0);
+  const int rank = view.shape_of(view.input(0)).rank();
+  const std::vector<int64_t> pads = view.numbers(1);
   check(std::ssize(pads) == 2 * rank, "has {} numbers of padding, expected {}", pads.size(),
         2 * rank);
   std::vector<int64_t> begin, end;
@@ -31,30 +41,18 @@ void read_pad(ProgramReader& reader) {
     begin.push_back(pads[2 * axis]);
     end.push_back(pads[2 * axis + 1]);
   }
-  integer::Pad pad{Shape(begin), Shape(end), reader.grid_of(reader.output()).zero_point};
-  if (with_value) {
-    check(reader.grid_of(reader.input(2)) == reader.grid_of(reader.output()),
-          "the border has another scale or zero point than the output");
-    const auto border = reader.data_of(reader.input(2), TfliteType::Int8, 1);
-    pad.code = static_cast<int8_t>(border[0]);
-  }
-  reader.finish(std::move(pad), {x});
+  PadLayer layer{.begin = Shape(begin), .end = Shape(end)};
+  if (with_value) read_border(view, layer);
+  return layer;
 }
 
-void read_concatenation(ProgramReader& reader) {
-  reader.check_operands(1, 64);
-  const auto options = reader.options<ConcatenationOptions>();
+Layer read_concatenation(OperatorView& view) {
+  view.check_operands(1, 64);
+  const auto options = view.options<ConcatenationOptions>();
   check(options.activation == Activation::None,
         "has the fused activation {}, expected 0 (NONE)", static_cast<int>(options.activation));
-  std::vector<ProgramNodeId> operands;
-  for (size_t k = 0; k < reader.op().inputs.size(); ++k) {
-    reader.check_same_grid(k);
-    operands.push_back(reader.codes(k));
-  }
-  integer::Concat concat;
-  concat.axis = options.axis;
-  concat.count = static_cast<int>(operands.size());
-  reader.finish(std::move(concat), operands);
+  for (size_t k = 0; k < view.op().inputs.size(); ++k) view.check_same_grid(k);
+  return ConcatLayer{options.axis};
 }
 
 }  // namespace

@@ -85,8 +85,6 @@ void check_grid(const CodeGrid& y, double scale, int32_t zero_point) {
 /// Returns (1 + e) / 2 in Q0.31 of an exponential e.
 int64_t half_sum(int64_t exponential) { return (exponential + (one << 31)) / 2; }
 
-}  // namespace
-
 CodeTable relu_table(const CodeGrid& x, const CodeGrid& y) {
   const Multiplier by = multiplier_of(f32(x.scale) / f32(y.scale), 1);
   CodeGrid limits = y;
@@ -150,6 +148,23 @@ CodeTable tanh_table(const CodeGrid& x, const CodeGrid& y) {
     const int64_t t = std::min(4 * (quotient - (one << 29)), all_ones);
     return nearest_shift(f < 0 ? -t : t, 24);
   });
+}
+
+}  // namespace
+
+CodeTable function_table(const FunctionLayer& layer, const CodeGrid& x, const CodeGrid& y) {
+  switch (layer.function) {
+    case Builtin::Relu:
+      return relu_table(x, y);
+    case Builtin::LeakyRelu:
+      return leaky_relu_table(x, y, layer.alpha);
+    case Builtin::HardSwish:
+      return hard_swish_table(x, y);
+    case Builtin::Logistic:
+      return logistic_table(x, y);
+    default:
+      return tanh_table(x, y);
+  }
 }
 
 }  // namespace qtape::tflite
