@@ -1,5 +1,6 @@
 #include "qtape/engine/quantizers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -105,6 +106,20 @@ ChannelMap channel_map(const Graph& graph, NodeId id) {
   return visit_quantizer_at(graph, id, [&](const auto& op) {
     return ChannelMap(type_of_x(graph, id).shape, granularity_of(op));
   });
+}
+
+FakeQuantize quantizer_for(int bits, CodeRange range, std::span<const QParams<double>> qparams,
+                           int axis) {
+  const bool affine =
+      std::ranges::any_of(qparams, [](const auto& each) { return each.zero_point != 0; });
+  FakeQuantize op{.bits = bits,
+                  .range = range,
+                  .scheme = affine ? Scheme::Affine : Scheme::Symmetric,
+                  .ste = Ste::ClippedIdentity,
+                  .scale_mode = Fixed{}};
+  if (qparams.size() > 1) op.axis = axis;
+  for (const auto& each : qparams) op.floor = std::min(op.floor, each.scale);
+  return op;
 }
 
 NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::string& label) {

@@ -20,6 +20,12 @@ Grid grid_of(const Graph& graph, NodeId id);
 /// Map from elements to scales of the quantizer `id`. Throws GraphError for other nodes.
 ChannelMap channel_map(const Graph& graph, NodeId id);
 
+/// Returns a quantizer whose scales and zero points are known and stay as they are, one for a
+/// tensor or one for each index of `axis`: affine if one of the zero points is not 0. Its floor
+/// is at most each scale. `set_qparams` sets them.
+FakeQuantize quantizer_for(int bits, CodeRange range, std::span<const QParams<double>> qparams,
+                           int axis = 0);
+
 /// Adds `quantizer`, any quantizer op, after `x` as the node `<label>.quantized`. Adds its
 /// states and parameters with labels formed from `label` and the slots, such as
 /// `fc1.input.scale`. Throws GraphError if `quantizer` does not fit x.

@@ -22,6 +22,13 @@ CodeGrid between(CodeGrid grid, std::optional<float> low, std::optional<float> h
 
 }  // namespace
 
+void fail_activation(Activation activation) {
+  fail<GraphError>(
+      "has the fused activation {}, expected 0 (NONE), 1 (RELU), 2 (RELU_N1_TO_1) or 3 "
+      "(RELU6)",
+      static_cast<int>(activation));
+}
+
 CodeGrid limited(CodeGrid grid, Activation activation) {
   const bool narrow = grid.dtype == DType::S8;
   grid.low = narrow ? -128 : -32768;
@@ -36,10 +43,7 @@ CodeGrid limited(CodeGrid grid, Activation activation) {
     case Activation::ReluN1To1:
       return between(grid, -1.0f, 1.0f);
     default:
-      fail<GraphError>(
-          "has the fused activation {}, expected 0 (NONE), 1 (RELU), 2 (RELU_N1_TO_1) or 3 "
-          "(RELU6)",
-          static_cast<int>(activation));
+      fail_activation(activation);
   }
 }
 

@@ -12,6 +12,9 @@ namespace qtape::tflite {
 /// computes them. Throws GraphError for TANH and SIGN_BIT.
 CodeGrid limited(CodeGrid grid, Activation activation);
 
+/// Throws GraphError for an activation that is not read.
+[[noreturn]] void fail_activation(Activation activation);
+
 /// Returns the activation whose limits are those of `grid`, if there is one.
 std::optional<Activation> activation_of(const CodeGrid& grid);
 

@@ -1,10 +1,12 @@
-// Import of quantized models of TensorFlow Lite, as integer programs.
+// Import of models of TensorFlow Lite: of quantized ones as integer programs, of all as models
+// that are trained and converted.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "qtape/engine/serialize.h"
 #include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
@@ -33,6 +35,31 @@ IntegerProgram import_tflite(const std::string& path,
 
 /// Reads a model from the bytes of a file.
 IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes = nullptr);
+
+/// Reads a `.tflite` model in floats, in int8, or with int8 weights and floats as a graph with
+/// its values.
+///
+/// - Inputs and outputs are f32, in the layout of the file: images [n, h, w, c]. The batch is
+///   as stated above.
+/// - Of tensors of codes, the model has a FakeQuantize with their scales and zero points, which
+///   are Fixed and round halves away from zero. Weights are parameters with the values of their
+///   codes. Biases are parameters that are rounded to the codes of the file (FakeQuantizeBias).
+///   Conversion with DoubleRounding gives the codes that `import_tflite` gives, except for the
+///   operators that `notes` name.
+/// - Nodes have the names of the tensors, quantizers those with `.quantized`; a number is
+///   appended to a name in use. Weights are [outputs, h, w, channels], biases [outputs].
+/// - A SOFTMAX to codes has no quantizer if it is an output: conversion leaves it out.
+/// - Operators: those above, means of any number of elements, and SUB. Arithmetic with one
+///   constant number in floats is an Affine, which is not trained.
+///
+/// Throws as `import_tflite`. `notes` receives a line for each property of the file that the
+/// model, or its conversion, does not keep.
+SavedModel import_tflite_model(const std::string& path,
+                               std::vector<std::string>* notes = nullptr);
+
+/// Reads a model from the bytes of a file.
+SavedModel parse_tflite_model(std::string_view bytes,
+                              std::vector<std::string>* notes = nullptr);
 
 /// True if `bytes` begin as a `.tflite` file does.
 bool is_tflite(std::string_view bytes);

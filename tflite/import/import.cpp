@@ -1,8 +1,10 @@
 #include "qtape/tflite/import.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "qtape/io/files.h"
+#include "qtape/tflite/import/model_reader.h"
 #include "qtape/tflite/import/program_reader.h"
 
 namespace qtape {
@@ -43,6 +45,20 @@ IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* no
     read_model(view, reader);
     return reader.finish();
   });
+}
+
+SavedModel parse_tflite_model(std::string_view bytes, std::vector<std::string>* notes) {
+  return reading(bytes, notes, [&](OperatorView& view) {
+    ModelReader reader(view);
+    read_model(view, reader);
+    if (notes != nullptr) std::ranges::copy(reader.notes().lines(), std::back_inserter(*notes));
+    return reader.finish();
+  });
+}
+
+SavedModel import_tflite_model(const std::string& path, std::vector<std::string>* notes) {
+  const std::string bytes = read_file(path, largest_file);
+  return naming<FormatError>(path, [&] { return parse_tflite_model(bytes, notes); });
 }
 
 IntegerProgram import_tflite(const std::string& path, std::vector<std::string>* notes) {

@@ -15,8 +15,8 @@ namespace qtape::tflite {
 /// Constant factors of a product, in rows of outputs, and its bias: codes of tensors of codes,
 /// values of tensors of floats.
 struct ProductWeights {
-  Shape shape;  ///< [outputs, ...], a filter [outputs, h, w, channels of a group]
-  int bits = 8;   ///< of codes; 0 if there are values
+  Shape shape;   ///< [outputs, ...], a filter [outputs, h, w, channels of a group]
+  int bits = 8;  ///< of codes; 0 if there are values
   std::vector<int8_t> codes = {};
   std::vector<float> values = {};
   std::vector<int32_t> bias_codes = {};
@@ -24,6 +24,10 @@ struct ProductWeights {
   std::span<const float> scales = {};  ///< one, or one by output
 
   bool has_codes() const { return bits > 0; }
+  /// Returns the scale of an output.
+  float scale(int64_t output) const {
+    return scales[scales.size() == 1 ? 0 : static_cast<size_t>(output)];
+  }
 };
 
 // Layers by the integers or values of their operands. The bounds of shapes are checked by the
@@ -84,7 +88,7 @@ struct ReshapeLayer {
 struct PadLayer {
   Shape begin;
   Shape end;
-  float value = 0;                  ///< of floats
+  float value = 0;                   ///< of floats
   std::optional<int32_t> code = {};  ///< of codes; by default that of 0
 };
 struct ConcatLayer {

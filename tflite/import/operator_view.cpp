@@ -73,7 +73,7 @@ Shape OperatorView::shape_of(const TfliteTensor& tensor) const {
 }
 
 std::span<const std::byte> OperatorView::data_of(const TfliteTensor& tensor, TfliteType type,
-                                                  int64_t size) const {
+                                                 int64_t size) const {
   check(tensor.type == type, "tensor '{}' is {}, expected {}", printable(tensor.name),
         name_of(tensor.type), name_of(type));
   check(is_constant(tensor), "tensor '{}' is computed, expected a constant",

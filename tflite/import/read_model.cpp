@@ -70,8 +70,7 @@ void read_operators(OperatorView& view, LayerTarget& target, Problems& problems)
 
 void read_outputs(const OperatorView& view, LayerTarget& target, Problems& problems) {
   for (const int32_t index : view.model().outputs) {
-    const std::string place =
-        fmt::format("output '{}'", printable(view.tensor(index).name));
+    const std::string place = fmt::format("output '{}'", printable(view.tensor(index).name));
     if (!target.has_value(index)) {
       if (problems.texts.empty()) problems.add(place, "is not computed");
       continue;

@@ -10,15 +10,17 @@
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/recipe.h"
 #include "qtape/programs/output_files.h"
+#include "qtape/tflite/import.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
 struct ImportCommand {
-  std::string model;                   ///< ONNX file
+  std::string model;                   ///< ONNX or .tflite file
   std::string output;                  ///< file to write
   std::vector<std::string> ends = {};  ///< nodes or values that become the outputs
   bool float_parts = false;            ///< allows parts without an integer form
@@ -96,20 +98,32 @@ void print(const ImportReport& report) {
   for (const std::string& each : report.left_out) fmt::print("{}\n", each);
 }
 
+/// Reads the file in the format in which it begins.
+SavedModel read_model(const ImportCommand& command, examples::OutputFiles& files,
+                      ImportReport& report) {
+  if (is_tflite_file(command.model)) {
+    require<ArgumentError>(command.ends.empty(), "--end: {} is a .tflite file, expected ONNX",
+                           command.model);
+    return import_tflite_model(command.model, &report.left_out);
+  }
+  std::vector<std::string> data_files;
+  SavedModel imported = import_onnx(command.model, &report.left_out,
+                                    {.outputs = command.ends, .data_files = &data_files});
+  files.found_to_read(data_files);
+  return imported;
+}
+
 }  // namespace
 
-/// Converts an ONNX model to a model file, with batch norms folded; prints its inputs and
-/// sizes.
+/// Converts a model of another format to a model file, with batch norms folded; prints its
+/// inputs and sizes.
 void import_model(const ImportCommand& command) {
   examples::OutputFiles files;
   files.reads({command.model});
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   ImportReport report;
-  std::vector<std::string> data_files;
-  SavedModel imported = import_onnx(command.model, &report.left_out,
-                                    {.outputs = command.ends, .data_files = &data_files});
-  files.found_to_read(data_files);
+  SavedModel imported = read_model(command, files, report);
   const Model model = naming<GraphError>(command.model, [&] {
     return prepared(Model(std::move(imported)), command.float_parts, report);
   });
@@ -122,12 +136,14 @@ void import_model(const ImportCommand& command) {
 
 Command add_import(CLI::App& app) {
   const auto o = std::make_shared<ImportCommand>();
-  CLI::App& import = *app.add_subcommand("import", "Write an ONNX model as a model");
-  import.add_option("model", o->model, "ONNX file")->required();
+  CLI::App& import =
+      *app.add_subcommand("import", "Write an ONNX or TensorFlow Lite model as a model");
+  import.add_option("model", o->model, "ONNX or .tflite file")->required();
   add_output(import, o->output, "file to write");
-  import.add_option("--end", o->ends,
-                    "end at this node, module or value of the file instead of at its outputs; "
-                    "may be repeated");
+  import.add_option(
+      "--end", o->ends,
+      "end at this node, module or value of the ONNX file instead of at its outputs; "
+      "may be repeated");
   add_float_parts(import, o->float_parts);
   add_json(import, o->json);
   return {&import, [o] {

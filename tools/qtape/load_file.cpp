@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdio>
+#include <fstream>
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_file.h"
@@ -44,6 +46,13 @@ AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValu
     if (tflite != nullptr) *tflite = text;
     return program;
   });
+}
+
+bool is_tflite_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 8> bytes{};
+  file.read(bytes.data(), bytes.size());
+  return file && is_tflite({bytes.data(), bytes.size()});
 }
 
 }  // namespace qtape::tool
