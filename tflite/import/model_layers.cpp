@@ -1,5 +1,6 @@
 // The ops of each layer.
 #include <array>
+#include <cmath>
 
 #include "qtape/tflite/activations.h"
 #include "qtape/tflite/import/model_reader.h"
@@ -131,7 +132,15 @@ void ModelReader::add_layer(const MeanLayer& layer) {
 /// answer.
 void ModelReader::add_layer(const SoftmaxLayer& layer) {
   Value x = operand(0);
-  if (layer.beta != 1) x.id = append(Affine{.factor = layer.beta}, {x.id});
+  if (layer.beta != 1) {
+    x.id = append(Affine{.factor = layer.beta}, {x.id});
+    // The same codes of another scale.
+    CodeGrid grid = x.grid;
+    grid.scale = double{static_cast<float>(layer.beta * grid.scale)};
+    check(std::isnormal(grid.scale) && grid.scale > 0,
+          "has the factor {}, expected a positive number", layer.beta);
+    if (x.is_quantized()) x = rounded(x.id, grid, unused(output_label() + ".scaled"));
+  }
   const std::string label = output_label();
   settle({append(qtape::Softmax{}, {x.id}, label)}, label, false);
 }

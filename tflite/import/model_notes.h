@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/ops/ops.h"
 #include "qtape/tflite/import/layers.h"
 
 namespace qtape::tflite {

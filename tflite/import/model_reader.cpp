@@ -72,7 +72,8 @@ ModelReader::Value ModelReader::constant(size_t k) {
       values.push_back(static_cast<float>(code - grid.zero_point) * tensor.scales[0]);
     }
     x.id = parameter(index, shape, values);
-    x = quantized(x, index, graph_[x.id].label);
+    const std::string label = graph_[x.id].label;
+    x = quantized(x, index, label);
   }
   values_.keep(index, x);
   return x;
@@ -89,11 +90,15 @@ std::optional<float> ModelReader::number(size_t k) const {
 ModelReader::Value ModelReader::quantized(const Value& x, int32_t tensor,
                                           const std::string& label) {
   const CodeGrid grid = view_.grid_of(view_.tensor(tensor));
-  if (x.is_quantized() && x.grid == grid) return x;
+  return x.is_quantized() && x.grid == grid ? x : rounded(x.id, grid, label);
+}
+
+ModelReader::Value ModelReader::rounded(NodeId x, const CodeGrid& grid,
+                                        const std::string& label) {
   const std::vector<QParams<double>> q = {{grid.scale, double(grid.zero_point)}};
   FakeQuantize op = quantizer_for(8, CodeRange::Full, q);
   op.rounding = Rounding::HalfAway;
-  const NodeId id = add_quantizer(graph_, x.id, op, label);
+  const NodeId id = add_quantizer(graph_, x, op, label);
   scales_.emplace_back(id, q);
   return {id, id, grid};
 }
@@ -140,16 +145,18 @@ NodeId ModelReader::weights(const ProductWeights& weights) {
   }
   const NodeId id = parameter(tensor, weights.shape, values);
   if (view_.input(0).type == TfliteType::Float32) {
-    notes_.add("codes of weights that become floats, since TensorFlow Lite quantizes the other "
-               "operand anew in each run",
-               fmt::format("'{}'", printable(view_.input(1).name)));
+    notes_.add(
+        "codes of weights that become floats, since TensorFlow Lite quantizes the other "
+        "operand anew in each run",
+        fmt::format("'{}'", printable(view_.input(1).name)));
     return id;
   }
   if (const auto known = quantizers_.find(id); known != quantizers_.end()) return known->second;
   std::vector<QParams<double>> q;
   for (const float scale : weights.scales) q.push_back({double{scale}, 0});
   const Op op = quantizer_for(weights.bits, full ? CodeRange::Full : CodeRange::Narrow, q);
-  const NodeId quantizer = add_quantizer(graph_, id, op, graph_[id].label);
+  const std::string label = graph_[id].label;
+  const NodeId quantizer = add_quantizer(graph_, id, op, label);
   scales_.emplace_back(quantizer, std::move(q));
   return quantizers_[id] = quantizer;
 }

@@ -66,6 +66,8 @@ class ModelReader : public LayerTarget {
   std::optional<float> number(size_t k) const;
   /// Returns `x`, rounded to the grid of `tensor` unless it has its codes.
   Value quantized(const Value& x, int32_t tensor, const std::string& label);
+  /// Returns `x`, rounded to `grid`.
+  Value rounded(NodeId x, const CodeGrid& grid, const std::string& label);
 
   NodeId append(const Op& op, std::initializer_list<NodeId> operands,
                 const std::string& label = {});

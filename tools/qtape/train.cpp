@@ -52,8 +52,8 @@ struct FewBits {
   std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
   double scales_rate = 1;
   bool norms = false;
-  bool in_float = false;         ///< without quantizers
-  bool keep_quantizers = false;  ///< also where their scales are fixed
+  bool in_float = false;      ///< without quantizers
+  bool fixed_scales = false;  ///< with the quantizers of the model
 
   static constexpr auto fields() {
     using F = FewBits;
@@ -74,10 +74,8 @@ struct FewBits {
                 "use batch statistics until the end, then re-estimate the statistics of batch "
                 "norms"),
         setting("float", &F::in_float, "train without quantizers"),
-        setting(
-            "keep_quantizers", &F::keep_quantizers,
-            "train with the quantizers of the model also where their scales are fixed, which "
-            "stay as they are")};
+        setting("fixed_scales", &F::fixed_scales,
+                "train with the model's own quantizers, whose fixed scales stay as they are")};
   }
 };
 
@@ -131,23 +129,14 @@ enum class Trained : uint8_t { None, Own, New };
 Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
   require<ArgumentError>(!command.in_float || !command.asked,
                          "--float cannot be combined with options of new quantizers");
-  require<ArgumentError>(!command.keep_quantizers || !(command.in_float || command.asked),
-                         "--keep-quantizers cannot be combined with --float or options of new "
+  require<ArgumentError>(!command.fixed_scales || (!command.in_float && !command.asked),
+                         "--fixed-scales cannot be combined with --float or options of new "
                          "quantizers");
-  const size_t own = quantizers(graph).size();
-  require<ArgumentError>(!command.keep_quantizers || own > 0,
-                         "--keep-quantizers: {} has no quantizers", command.model);
+  require<ArgumentError>(!command.fixed_scales || !quantizers(graph).empty(),
+                         "--fixed-scales: {} has no quantizers", command.model);
   if (command.in_float) return Trained::None;
-  if (command.keep_quantizers || (!command.asked && has_trainable_quantizers(graph))) {
-    return Trained::Own;
-  }
-  if (own > 0 && !command.asked) {
-    console::print(
-        "new quantizers replace the {} of the model, whose scales are fixed; --keep-quantizers "
-        "keeps them\n",
-        own);
-  }
-  return Trained::New;
+  if (command.fixed_scales) return Trained::Own;
+  return !command.asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
 }
 
 /// Returns a copy of the model to start from, and reports parts without an integer form.
@@ -159,6 +148,9 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
   }
   Model plain(without_quantizers(model.graph()), model.parameters());
   if (trained == Trained::None) return plain;
+  if (!command.asked && !quantizers(model.graph()).empty()) {
+    console::print("quantizers with fixed scales are replaced; --fixed-scales keeps them\n");
+  }
   return prepared(std::move(plain), command.recipe.float_parts, report);
 }
 
