@@ -36,6 +36,20 @@ check "export c" "$tool" export c "$t" -o "$work/c" --name net --check >"$work/c
 check "written again" "$tool" export tflite "$t" -o "$work/again.tflite" >/dev/null
 check "with the same bytes" cmp "$t" "$work/again.tflite"
 
+i=$work/imported.json f=$work/fine.json
+check "import" "$tool" import "$t" -o "$i" >"$work/import.txt"
+check "its layers" grep -q ' 2 layers with weights, ' "$work/import.txt"
+check "no end of a .tflite file" exits 2 "--end: $t is a .tflite file, expected ONNX" "$tool" import "$t" -o "$i" --end x
+check "its program" "$tool" verify "$i" --random 100 --requantization DoubleRounding >"$work/verify.txt"
+check "agrees" grep -q ' 0 mismatches' "$work/verify.txt"
+check "fixed scales" exits 2 "--fixed-scales cannot be combined with --float" "$tool" train "$i" --fixed-scales --float -o "$f" --data "$digits"
+check "fine-tuning" "$tool" train "$i" --fixed-scales --epochs 1 --data "$digits" -o "$f" >"$work/fine.txt"
+check "keeps the grids" same "$("$tool" export tflite "$f" -o "$work/fine.tflite" | grep -E '^(input|output)' | sed 's/.*INT8/INT8/')" "$(sed -n '/^input\|^output/s/.*INT8/INT8/p' "$work/export.txt")"
+check "with other weights" test "$(sha256sum <"$t")" != "$(sha256sum <"$work/fine.tflite")"
+check "verified" "$tool" verify "$work/fine.tflite" >/dev/null
+check "other scales" "$tool" train "$i" --epochs 1 --data "$digits" -o "$f" >"$work/fine.txt"
+check "are said" grep -q '^quantizers with fixed scales are replaced; --fixed-scales keeps them$' "$work/fine.txt"
+
 head -c 1000 "$t" >"$work/cut.tflite"
 check "a cut file" exits 1 "$work/cut.tflite: " "$tool" inspect "$work/cut.tflite"
 "$train" "${short[@]}" --data "$digits" --save "$m" >/dev/null

@@ -236,6 +236,16 @@ TEST_CASE("tflite models: everything that is not supported is named at once") {
   CHECK(b.error() == "operators[1] RELU 'y': computes [1, 2], but tensor 'y' is [1, 3]");
 }
 
+TEST_CASE("tflite models: a model in floats is no program") {
+  TfliteBuilder b;
+  const int32_t x = b.floats("x", {1, 2}), y = b.floats("y", {1, 2});
+  b.input(x);
+  b.output(y);
+  b.op(Builtin::Relu, {x}, y);
+  CHECK(test::error_text<FormatError>([&] { (void)parse_tflite(b.bytes()); }) ==
+        "computes in floats, expected INT8; qtape import reads it as a model");
+}
+
 TEST_CASE("tflite models: a file whose tensors do not begin with 1 has no batch") {
   TfliteBuilder b;
   const int32_t x = b.floats("x", {3, 2}), y = b.floats("y", {3, 2});

@@ -33,6 +33,15 @@ auto reading(std::string_view bytes, std::vector<std::string>* notes, const Read
   }
 }
 
+/// True if every operator computes floats.
+bool is_in_floats(const TfliteModel& model) {
+  return std::ranges::all_of(model.operators, [&](const TfliteOperator& op) {
+    return std::ranges::all_of(op.outputs, [&](int32_t index) {
+      return model.tensors[static_cast<size_t>(index)].type == TfliteType::Float32;
+    });
+  });
+}
+
 }  // namespace
 
 bool is_tflite(std::string_view bytes) {
@@ -41,6 +50,9 @@ bool is_tflite(std::string_view bytes) {
 
 IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes) {
   return reading(bytes, notes, [](OperatorView& view) {
+    const TfliteModel& model = view.model();
+    require<FormatError>(model.operators.empty() || !is_in_floats(model),
+                         "computes in floats, expected INT8; qtape import reads it as a model");
     ProgramReader reader(view);
     read_model(view, reader);
     return reader.finish();
