@@ -89,7 +89,7 @@ VerifiedModel model_of(const IntegerProgram& program, const std::string& file) {
     WrittenModel made = write_model(program, nullptr);
     return {std::move(made.bytes), std::move(made.tensors)};
   }
-  const ReadModel read = read_model(file, nullptr);
+  const ReadProgram read = read_program(file, nullptr);
   const IntegerProgram model =
       program.batch() ? read.program.with_batch(*program.batch()) : read.program;
   // The program may have more nodes: dequantizers of its outputs.

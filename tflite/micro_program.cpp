@@ -15,7 +15,7 @@
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
 #include "qtape/programs/console/subprocess.h"
-#include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/import/layers.h"
 #include "qtape/tflite/micro_texts.h"
 #include "qtape/tflite/micro_tree.h"
 

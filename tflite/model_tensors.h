@@ -26,12 +26,12 @@ struct WrittenModel {
 /// Writes a program as `to_tflite` does.
 WrittenModel write_model(const IntegerProgram& program, std::vector<std::string>* notes);
 
-/// A model that was read.
-struct ReadModel {
+/// A program that was read.
+struct ReadProgram {
   IntegerProgram program;
   ModelTensors tensors;
 };
 /// Reads a model as `parse_tflite` does.
-ReadModel read_model(std::string_view bytes, std::vector<std::string>* notes);
+ReadProgram read_program(std::string_view bytes, std::vector<std::string>* notes);
 
 }  // namespace qtape::tflite

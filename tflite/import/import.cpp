@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "qtape/io/files.h"
 #include "qtape/tflite/import/model_reader.h"
 #include "qtape/tflite/import/program_reader.h"
+#include "qtape/tflite/model_tensors.h"
 
 namespace qtape {
 
@@ -48,15 +50,21 @@ bool is_tflite(std::string_view bytes) {
   return bytes.size() >= 8 && bytes.substr(4, 4) == identifier;
 }
 
-IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes) {
+ReadProgram tflite::read_program(std::string_view bytes, std::vector<std::string>* notes) {
   return reading(bytes, notes, [](OperatorView& view) {
     const TfliteModel& model = view.model();
     require<FormatError>(model.operators.empty() || !is_in_floats(model),
                          "computes in floats, expected INT8; qtape import reads it as a model");
     ProgramReader reader(view);
     read_model(view, reader);
-    return reader.finish();
+    IntegerProgram program = reader.finish();
+    ModelTensors tensors = reader.tensors(program);
+    return ReadProgram{std::move(program), std::move(tensors)};
   });
+}
+
+IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes) {
+  return read_program(bytes, notes).program;
 }
 
 SavedModel parse_tflite_model(std::string_view bytes, std::vector<std::string>* notes) {

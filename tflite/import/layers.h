@@ -1,6 +1,7 @@
 // What the operators of a file compute, read once for integer programs and for models.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -119,5 +120,7 @@ std::span<const OperatorReader> product_readers();
 std::span<const OperatorReader> pointwise_readers();
 std::span<const OperatorReader> window_readers();
 std::span<const OperatorReader> structure_readers();
+/// Returns the readers of all operators.
+std::array<std::span<const OperatorReader>, 4> all_readers();
 
 }  // namespace qtape::tflite

@@ -39,6 +39,16 @@ IntegerProgram ProgramReader::finish() {
   return std::move(program_);
 }
 
+ModelTensors ProgramReader::tensors(const IntegerProgram& program) const {
+  const TfliteModel& model = view_.model();
+  ModelTensors tensors{NodeMap<std::optional<int32_t>, IntegerProgram>(program), model.inputs};
+  for (size_t index = 0; index < model.tensors.size(); ++index) {
+    const auto tensor = static_cast<int32_t>(index);
+    if (const auto& id = values_.find(tensor)) tensors.values[*id] = tensor;
+  }
+  return tensors;
+}
+
 CodeGrid ProgramReader::output_grid(Activation activation) const {
   return limited(view_.grid_of(view_.output()), activation);
 }

@@ -6,6 +6,7 @@
 
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/tflite/import/layer_target.h"
+#include "qtape/tflite/model_tensors.h"
 
 namespace qtape::tflite {
 
@@ -20,6 +21,8 @@ class ProgramReader : public LayerTarget {
   void add_output(int32_t tensor) override;
   /// Returns the program, with its outputs.
   IntegerProgram finish();
+  /// Returns the tensors of the values of the finished program.
+  ModelTensors tensors(const IntegerProgram& program) const;
 
  private:
   void add_layer(const ConvLayer& layer);

@@ -26,8 +26,7 @@ struct Problems {
 };
 
 const OperatorReader* reader_of(Builtin op) {
-  for (const auto readers :
-       {product_readers(), pointwise_readers(), window_readers(), structure_readers()}) {
+  for (const auto readers : all_readers()) {
     const auto found = std::ranges::find(readers, op, &OperatorReader::op);
     if (found != readers.end()) return &*found;
   }
@@ -85,6 +84,10 @@ void read_outputs(const OperatorView& view, LayerTarget& target, Problems& probl
 }
 
 }  // namespace
+
+std::array<std::span<const OperatorReader>, 4> all_readers() {
+  return {product_readers(), pointwise_readers(), window_readers(), structure_readers()};
+}
 
 void read_model(OperatorView& view, LayerTarget& target) {
   const TfliteModel& model = view.model();

@@ -32,7 +32,12 @@ SavedModel read_onnx(const std::string& path, examples::OutputFiles& files) {
 }  // namespace
 
 SavedModel read_model(const std::string& path, examples::OutputFiles& files) {
-  return is_onnx(path) ? read_onnx(path, files) : load_model(path);
+  if (is_onnx(path)) return read_onnx(path, files);
+  if (!is_tflite_file(path)) return load_model(path);
+  std::vector<std::string> notes;
+  SavedModel model = import_tflite_model(path, &notes);
+  for (const std::string& each : notes) print_note(path, each);
+  return model;
 }
 
 AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValues nan,

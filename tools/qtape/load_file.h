@@ -8,14 +8,14 @@
 
 namespace qtape::tool {
 
-/// Reads a model or an ONNX model, which has a name that ends in `.onnx`; `files` receives the
-/// files beside it that hold its data. Throws IoError or FormatError, both beginning with the
-/// path.
+/// Reads a model, an ONNX model, which has a name that ends in `.onnx`, or a `.tflite` model as
+/// a model; prints a line for each property that it does not keep. `files` receives the files
+/// beside an ONNX model that hold its data. Throws IoError or FormatError, both beginning with
+/// the path.
 SavedModel read_model(const std::string& path, examples::OutputFiles& files);
 
-/// The same, or reads an integer program or a `.tflite` model, recognized by its content;
-/// prints a line for each property of a `.tflite` model that its program does not keep, and
-/// keeps its bytes in `tflite`.
+/// Reads a model, an ONNX model, an integer program, or a `.tflite` model as a program, and
+/// keeps the bytes of a `.tflite` model in `tflite`. Prints and throws as `read_model` does.
 AnyFile load_file(const std::string& path, examples::OutputFiles& files,
                   NanValues nan = NanValues::Refuse, std::string* tflite = nullptr);
 
