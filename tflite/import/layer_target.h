@@ -1,4 +1,4 @@
-// What the operators of a file are made into: an integer program or a model.
+// The target that the operators of a file are made into: an integer program or a model.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the operators of a file compute, read once for integer programs and for models.
+// The operators of a file as layers, read once for integer programs and for models.
 #pragma once
 
 #include <array>
