@@ -323,6 +323,12 @@ TEST_CASE("tflite models: tensors that quantized models cannot have") {
   bias.model().tensors.back().type = TfliteType::Float32;
   CHECK(bias.error() ==
         "operators[0] FULLY_CONNECTED 'y': tensor 'b' is FLOAT32, expected INT32");
+  LayerModel floats({1, 2, 3, 4, 5, 6}, {0.5f}, {0, 0});
+  floats.model().operators[0].inputs[1] =
+      floats.constant("v", {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(floats.error() ==
+        "operators[0] FULLY_CONNECTED 'y': weights 'v' are FLOAT32, expected INT8 or INT4 as "
+        "for codes");
   LayerModel scale({1, 2, 3, 4, 5, 6}, {0.0f}, {0, 0});
   CHECK(scale.error() ==
         "operators[0] FULLY_CONNECTED 'y': weights 'w' have the scale 0, expected a positive "

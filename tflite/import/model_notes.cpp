@@ -29,7 +29,7 @@ bool same_multiplier(double a, double b, double y_scale) {
 
 /// True if the multiplier changes where the product of scales is rounded to f32.
 bool has_products_of_f32(const OperatorView& view, const LinearLayer& linear) {
-  if (linear.weights.scales.size() > 1) return false;
+  if (linear.weights.scales.size() != 1) return false;
   const double x = view.grid_of(view.input(0)).scale;
   const float w = linear.weights.scales[0];
   return !same_multiplier(accumulator_scale(x, w, true), accumulator_scale(x, w, false),

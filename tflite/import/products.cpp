@@ -9,11 +9,16 @@
 namespace qtape::tflite {
 namespace {
 
-/// Throws unless weights of codes are symmetric, with one scale or one for each of `outputs`
-/// along `axis`.
-void check_weights(const TfliteTensor& w, int64_t outputs, int axis) {
-  if (w.type == TfliteType::Float32) return;
+/// Throws unless the weights are floats for floats, or codes that are symmetric, with one scale
+/// or one for each of `outputs` along `axis`.
+void check_weights(const OperatorView& view, int64_t outputs, int axis) {
+  const TfliteTensor& w = view.input(1);
   const std::string name = printable(w.name);
+  if (w.type == TfliteType::Float32) {
+    check(view.input(0).type == TfliteType::Float32,
+          "weights '{}' are FLOAT32, expected INT8 or INT4 as for codes", name);
+    return;
+  }
   const auto scales = std::ssize(w.scales);
   check(scales == 1 || scales == outputs, "weights '{}' have {} scales, expected 1 or {}", name,
         scales, outputs);
@@ -59,7 +64,7 @@ void read_bias(const OperatorView& view, ProductWeights& weights) {
 /// outputs first.
 ProductWeights read_weights(OperatorView& view, const Shape& shape, int axis) {
   const TfliteTensor& w = view.input(1);
-  check_weights(w, shape[0], axis);
+  check_weights(view, shape[0], axis);
   view.use_weights(shape.elements());
   ProductWeights weights{.shape = shape, .scales = w.scales};
   const auto in_rows = [&](auto numbers) {

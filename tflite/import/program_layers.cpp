@@ -5,10 +5,7 @@
 
 namespace qtape::tflite {
 
-QuantizedWeights ProgramReader::packed(const ProductWeights& weights,
-                                       const IntegerValue& x) const {
-  check(weights.has_codes(), "weights '{}' are FLOAT32, expected INT8 or INT4",
-        printable(view_.input(1).name));
+QuantizedWeights ProgramReader::packed(const ProductWeights& weights, const IntegerValue& x) {
   const Shape& shape = weights.shape;
   int64_t terms = 1;
   for (int axis = 1; axis < shape.rank(); ++axis) terms *= shape[axis];

@@ -64,7 +64,7 @@ class ProgramReader : public LayerTarget {
   /// Adds the product of codes `x` and its requantization.
   void finish_product(IntegerOp product, ProgramNodeId x, Activation activation);
   /// Returns weights for codes of `x`.
-  QuantizedWeights packed(const ProductWeights& weights, const IntegerValue& x) const;
+  static QuantizedWeights packed(const ProductWeights& weights, const IntegerValue& x);
 
   std::string unused(const std::string& name);
 
