@@ -21,10 +21,7 @@ namespace qtape {
 ///   use.
 /// - The first axis is the batch if its extent is 1 in all activations; otherwise the program
 ///   has the extents of the file.
-/// - Operators: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD, MUL, AVERAGE_POOL_2D,
-///   MAX_POOL_2D, MEAN of a power of two of codes, SOFTMAX, RESHAPE, SQUEEZE, EXPAND_DIMS, PAD,
-///   PADV2, CONCATENATION, QUANTIZE, DEQUANTIZE, RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC,
-///   TANH; fused activations RELU, RELU6 and RELU_N1_TO_1.
+/// - Operators are those of docs/limits.md; fused activations are RELU, RELU6 and RELU_N1_TO_1.
 ///
 /// Throws IoError for a file that cannot be read. Throws FormatError, which begins with the
 /// path, for damaged files, and with a list of all operators and tensors that are not
@@ -49,8 +46,8 @@ IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* no
 /// - Nodes have the names of the tensors, quantizers those with `.quantized`; a number is
 ///   appended to a name in use. Weights are [outputs, h, w, channels], biases [outputs].
 /// - A SOFTMAX to codes has no quantizer if it is an output: conversion leaves it out.
-/// - Operators: those above, means of any number of elements, and SUB. Arithmetic with one
-///   constant number in floats is an Affine, which is not trained.
+/// - Means may be of any number of elements. Arithmetic with one constant number in floats is
+///   an Affine, which is not trained.
 ///
 /// Throws as `import_tflite`. `notes` receives a line for each property of the file that the
 /// model, or its conversion, does not keep.

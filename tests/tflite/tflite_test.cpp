@@ -1,11 +1,16 @@
 // Models of TensorFlow Lite: programs that are written and read again, and files with errors.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "qtape/integer/program/session.h"
+#include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/tflite/random_program.h"
 #include "qtape/tflite/export.h"
 #include "qtape/tflite/import.h"
+#include "qtape/tflite/import/layers.h"
 #include "qtape/tflite/schema.h"
 
 using namespace qtape;
@@ -130,4 +135,21 @@ TEST_CASE("tflite: programs that TensorFlow Lite Micro does not compute are refu
   CHECK(error_text<GraphError>([&] {
           (void)to_tflite(IntegerProgram(Requantization::OnnxQdq));
         }).find("expected DoubleRounding") != std::string::npos);
+}
+
+TEST_CASE("tflite: docs/limits.md lists the operators") {
+  const std::string page = read_file(fmt::format("{}/docs/limits.md", QTAPE_SOURCE), 1 << 20);
+  const size_t begin = page.find("| operators of programs |");
+  REQUIRE(begin != std::string::npos);
+  const std::string row = page.substr(begin, page.find('\n', begin) - begin);
+  std::ptrdiff_t listed = 0;
+  for (const auto family : tflite::all_readers()) {
+    for (const tflite::OperatorReader& each : family) {
+      const std::string name = fmt::format("`{}`", tflite::name_of(each.op));
+      CAPTURE(name);
+      CHECK((row.find(name) != std::string::npos) == each.in_programs);
+      listed += each.in_programs ? 1 : 0;
+    }
+  }
+  CHECK(std::ranges::count(row, '`') == 2 * listed);
 }
