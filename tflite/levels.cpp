@@ -95,9 +95,13 @@ VerifiedModel model_of(const IntegerProgram& program, const std::string& file) {
   // The program may have more nodes: dequantizers of its outputs.
   VerifiedModel found{
       file, {NodeMap<std::optional<int32_t>, IntegerProgram>(program), read.tensors.inputs}};
+  check(model.size() <= program.size(), "the model has {} nodes, the program {}", model.size(),
+        program.size());
   for (const ProgramNodeId id : ids(model)) {
-    require<Error>(id.index < program.size() && program[id].value.type == model[id].value.type,
-                   "the model is not that of the program, which has no {}", model.describe(id));
+    const TensorType& type = model[id].value.type;
+    check(type == program[id].value.type,
+          "the model is not that of the program: {} is {}, expected {}", model.name(id),
+          to_string(type), to_string(program[id].value.type));
     found.tensors.values[id] = read.tensors.values[id];
   }
   return found;
@@ -107,7 +111,8 @@ class MicroRunner : public LevelRunner {
  public:
   MicroRunner(const LevelContext& c, const TfliteLevelOptions& options)
       : context_(c),
-        model_(model_of(program(), options.model)),
+        model_(naming<GraphError>(tflite_micro_level.name,
+                                  [&] { return model_of(program(), options.model); })),
         inputs_(program(), model_.tensors),
         executable_(micro_program(c.threads, options.progress)),
         values_(program()) {

@@ -15,6 +15,16 @@ check "the identifier" same "$(head -c 8 "$t" | tail -c 4)" TFL3
 check "verify" "$tool" verify "$t" >"$work/verify.txt"
 check "on random inputs" grep -q '^1000 random inputs: 0 mismatches between L2 and L3$' "$work/verify.txt"
 check "in C" "$tool" verify "$t" --random 20 --levels L2,L4 >"$work/verify.txt"
+check "TensorFlow Lite Micro needs a tree" exits 1 'qtape: QTAPE_TFLITE_MICRO must name a source tree of TensorFlow Lite Micro' env -u QTAPE_TFLITE_MICRO "$tool" verify "$t" --levels TFLM
+check "which is one" exits 1 "qtape: QTAPE_TFLITE_MICRO: $work has no tensorflow/lite/micro/micro_interpreter.h" env QTAPE_TFLITE_MICRO="$work" "$tool" verify "$t" --levels L8
+mkdir -p "$work/tree/tensorflow/lite/micro"
+touch "$work/tree/tensorflow/lite/micro/micro_interpreter.h"
+check "with its libraries" exits 1 "qtape: QTAPE_TFLITE_MICRO: $work/tree has no third_party/flatbuffers/include/flatbuffers/flatbuffers.h" env QTAPE_TFLITE_MICRO="$work/tree" "$tool" verify "$t" --levels tflm
+check "of one requantization" exits 2 "--levels: no requantization is supported by all of them" "$tool" verify "$m" --levels TFLM,ONNX
+if [ -n "${QTAPE_TFLITE_MICRO:-}" ]; then
+  check "on TensorFlow Lite Micro" "$tool" verify "$t" --random 20 --levels L2,TFLM >"$work/verify.txt"
+  check "its codes" grep -q '^20 random inputs: 0 mismatches between L2 and L8$' "$work/verify.txt"
+fi
 check "L0 needs a model" exits 2 "L0 float needs a model, not a program" "$tool" verify "$t" --levels L0,L1,L2
 check "nor is it another program's" exits 2 "--program: $t is itself a program" "$tool" verify "$t" --requantization DoubleRounding --program "$t"
 check "its requantization is fixed" exits 2 "--requantization: $t is a program of DoubleRounding" "$tool" verify "$t" --requantization OnnxQdq

@@ -265,6 +265,22 @@ std::vector<Level> levels_of(const std::vector<std::string>& names) {
   return levels;
 }
 
+void add_levels(CLI::App& verify, std::vector<std::string>& names) {
+  verify
+      .add_option(
+          "--levels", names,
+          "levels of arithmetic to compare, by number or name, always with L2. L4, the "
+          "program in C, needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 "
+          "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 a python3 with "
+          "onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. L8, the "
+          "kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs its "
+          "tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
+          "otherwise c++ -O2")
+      ->delimiter(',')
+      ->transform(CLI::IsMember(level_names(), CLI::ignore_case))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 Command add_verify(CLI::App& app) {
@@ -287,19 +303,7 @@ Command add_verify(CLI::App& app) {
              {0, 1000000000});
   const auto numbers = std::make_shared<std::vector<std::string>>(
       std::vector<std::string>{"L0", "L1", "L2", "L3"});
-  verify
-      .add_option(
-          "--levels", *numbers,
-          "levels of arithmetic to compare, by number or name, always with L2. L4, the "
-          "program in C, needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 "
-          "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 a python3 with "
-          "onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. L8, the "
-          "kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs its "
-          "tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
-          "otherwise c++ -O2")
-      ->delimiter(',')
-      ->transform(CLI::IsMember(level_names(), CLI::ignore_case))
-      ->capture_default_str();
+  add_levels(verify, *numbers);
   add_option(verify, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&verify, [o, name, numbers, &verify] {
             o->usual = verify.count("--levels") + verify.count("--requantization") == 0;
