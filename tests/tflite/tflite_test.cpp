@@ -89,6 +89,36 @@ TEST_CASE("tflite: files that are cut or changed give an error or a program") {
   }
 }
 
+TEST_CASE(
+    "tflite: inputs with limited codes are noted, and zero points before rounding refused") {
+  const auto program = [](CodeGrid codes, ZeroPoint zero_point) {
+    IntegerProgram made(Requantization::DoubleRounding);
+    const integer::Quantize quantize{.grid = codes, .zero_point = zero_point};
+    ProgramNodeId last = made.add(integer::Input{{1, 4}, true}, {}, "x");
+    last = made.add(quantize, {last}, "codes");
+    made.set_outputs({made.add(integer::Dequantize{}, {last}, "y")});
+    return made;
+  };
+  const auto notes_of = [&](const CodeGrid& codes) {
+    std::vector<std::string> notes;
+    (void)to_tflite(program(codes, ZeroPoint::AfterRounding), &notes);
+    return notes;
+  };
+  const CodeGrid whole{.scale = 0.5};
+  CHECK(notes_of(whole)[0] == "input 'x': INT8, scale 0.5, zero point 0");
+  const CodeGrid narrow{.scale = 0.5, .low = -127};
+  CHECK(notes_of(narrow)[0] ==
+        "input 'x': INT8, scale 0.5, zero point 0, limited to -127..127: limit the codes where "
+        "they are made, as TensorFlow Lite Micro does not");
+  const CodeGrid four{.dtype = DType::U8, .scale = 0.5, .low = 0, .high = 15};
+  CHECK(notes_of(four)[0].find("zero point -128, limited to -128..-113: ") !=
+        std::string::npos);
+  CHECK(error_text<GraphError>(
+            [&] { (void)to_tflite(program(four, ZeroPoint::BeforeRounding)); }) ==
+        "Quantize 'codes': adds the zero point of unsigned codes before it rounds; "
+        "expected signed codes");
+}
+
 TEST_CASE("tflite: all operators that are not supported are named at once") {
   TfliteModel model = parse_model(to_tflite(all_layers()));
   model.operators[0].op = Builtin::Sub;
@@ -132,6 +162,17 @@ TEST_CASE("tflite: programs that TensorFlow Lite Micro does not compute are refu
   CHECK(error_text<GraphError>([&] {
           (void)to_tflite(narrow.finished());
         }).find("codes are limited to -127..127, expected -128..127") != std::string::npos);
+  IntegerProgram means(Requantization::DoubleRounding);
+  const CodeGrid codes{.dtype = DType::U8, .scale = 0.5, .low = 0, .high = 255};
+  ProgramNodeId last = means.add(integer::Input{{1, 4, 4, 2}, true}, {}, "x");
+  last = means.add(integer::Quantize{.grid = codes}, {last}, "codes");
+  integer::MeanPool pool;
+  pool.kernel = {2, 2};
+  last = means.add(pool, {last}, "pool");
+  means.set_outputs({means.add(integer::Dequantize{}, {last}, "y")});
+  CHECK(error_text<GraphError>([&] { (void)to_tflite(means); }) ==
+        "MeanPool 'pool': rounds means of unsigned codes, halves away from the code 0, but "
+        "TensorFlow Lite Micro those of codes less 128; expected signed codes");
   CHECK(error_text<GraphError>([&] {
           (void)to_tflite(IntegerProgram(Requantization::OnnxQdq));
         }).find("expected DoubleRounding") != std::string::npos);

@@ -13,12 +13,21 @@ namespace qtape {
 using namespace tflite;
 namespace {
 
+/// Returns the label of a node or, if it has none, of the first labelled one that uses it.
+std::string label_of(const IntegerProgram& program, ProgramNodeId id) {
+  for (const ProgramNodeId user : ids(program)) {
+    if (!program[id].label.empty() || user < id) continue;
+    if (std::ranges::count(program[user].operands, id) > 0) return program[user].label;
+  }
+  return program[id].label;
+}
+
 /// Returns `Requantize 'conv1'`.
 std::string place_of(const IntegerProgram& program, ProgramNodeId id) {
-  const IntegerNode& node = program[id];
+  const std::string label = label_of(program, id);
   const std::string name =
-      node.label.empty() ? std::string() : fmt::format(" '{}'", printable(node.label));
-  return fmt::format("{}{}", name_of(node.op), name);
+      label.empty() ? std::string() : fmt::format(" '{}'", printable(label));
+  return fmt::format("{}{}", name_of(program[id].op), name);
 }
 
 /// Adds the operators of all nodes; returns the reasons why some are refused.
@@ -64,13 +73,14 @@ ModelTensors tensors_of(const TfliteProgram& p, const IntegerProgram& program,
   return tensors;
 }
 
-void add_notes(const TfliteModel& model, std::vector<std::string>* notes) {
+void add_notes(const TfliteProgram& p, std::vector<std::string>* notes) {
   if (notes == nullptr) return;
+  const TfliteModel& model = p.model;
   const auto note = [&](std::string_view what, int32_t index) {
     const TfliteTensor& tensor = model.tensors[static_cast<size_t>(index)];
-    notes->push_back(fmt::format("{} '{}': INT8, scale {}, zero point {}", what,
+    notes->push_back(fmt::format("{} '{}': INT8, scale {}, zero point {}{}", what,
                                  printable(tensor.name), tensor.scales[0],
-                                 tensor.zero_points[0]));
+                                 tensor.zero_points[0], p.limits_of(index)));
   };
   for (const int32_t each : model.inputs) note("input", each);
   for (const int32_t each : model.outputs) note("output", each);
@@ -101,7 +111,7 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
   check(problems.size() != 1, "{}", all);
   check(problems.empty(), "{} problems: {}", problems.size(), all);
   p.set_inputs();
-  add_notes(p.model, notes);
+  add_notes(p, notes);
   check_size(p.model);
   return {model_bytes(p.model), tensors_of(p, program, made)};
 }

@@ -102,10 +102,23 @@ void TfliteProgram::finish_input() {
   const ProgramNodeId input = node().operands[0];
   check(!inputs_.contains(input.index), "{} has two quantizers, expected one",
         program_.name(input));
+  check(out().type.dtype == DType::S8,
+        "adds the zero point of unsigned codes before it rounds; expected signed codes");
   const std::string& label = operand(0).label;
   const int32_t result = add_tensor(label.empty() ? name() : label, out());
   inputs_.emplace(input.index, result);
+  if (out().low > -128 || out().high < 127) {
+    limits_[result] = fmt::format(
+        ", limited to {}..{}: limit the codes where they are made, as TensorFlow Lite Micro "
+        "does not",
+        out().low, out().high);
+  }
   finish(result);
+}
+
+std::string TfliteProgram::limits_of(int32_t tensor) const {
+  const auto found = limits_.find(tensor);
+  return found == limits_.end() ? std::string() : found->second;
 }
 
 void TfliteProgram::set_inputs() {

@@ -62,6 +62,8 @@ class TfliteProgram {
   void set_inputs();
   /// Makes the node, which quantizes an input, an input of the model with the label of that.
   void finish_input();
+  /// Returns a remark on an input whose codes the program limits; empty for other tensors.
+  std::string limits_of(int32_t tensor) const;
   /// Returns the activation of codes of `grid`.
   static Activation activation(const CodeGrid& grid);
   /// Returns a name for a part of the node: `conv1/weights`.
@@ -75,7 +77,8 @@ class TfliteProgram {
   const IntegerProgram& program_;
   ProgramNodeId current_ = {};
   NodeMap<std::optional<int32_t>, IntegerProgram> tensors_;
-  std::map<int32_t, int32_t> inputs_;  // tensors of inputs, by node
+  std::map<int32_t, int32_t> inputs_;      // tensors of inputs, by node
+  std::map<int32_t, std::string> limits_;  // by tensor
 };
 
 }  // namespace qtape::tflite

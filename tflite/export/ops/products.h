@@ -192,6 +192,8 @@ inline void write(const integer::Conv&, TfliteProgram&) {}
 inline void write(const integer::Sum&, TfliteProgram&) {}
 
 inline void write(const integer::Requantize& op, TfliteProgram& p) {
+  // Only operands of means of unsigned codes, which are refused.
+  if (op.grid.dtype == DType::U8) return;
   const IntegerNode& from = p.operand(0);
   if (const auto* sum = std::get_if<integer::Sum>(&from.op)) {
     return write_mean(*sum, p, from.operands[0], op.grid);

@@ -29,6 +29,10 @@ void write_pool(const P& op, Builtin builtin, TfliteProgram& p) {
 }  // namespace
 
 inline void write(const integer::MeanPool& op, TfliteProgram& p) {
+  check(
+      p.out().type.dtype == DType::S8,
+      "rounds means of unsigned codes, halves away from the code 0, but TensorFlow Lite Micro "
+      "those of codes less 128; expected signed codes");
   write_pool(op, Builtin::AveragePool2d, p);
 }
 inline void write(const integer::Structure<qtape::MaxPool>& op, TfliteProgram& p) {
