@@ -83,16 +83,12 @@ bool onnx_moves_codes(std::string_view type) {
 }
 
 FakeQuantize quantizer_for(const OnnxCodes& codes, int axis) {
-  const bool affine = std::ranges::any_of(codes.zero_points, [](int64_t z) { return z != 0; });
-  FakeQuantize op{.bits = codes.bits,
-                  .range = range_of(codes),
-                  .scheme = affine ? Scheme::Affine : Scheme::Symmetric,
-                  .ste = Ste::ClippedIdentity,
-                  .scale_mode = Fixed{}};
-  if (codes.scales.size() > 1 || codes.block > 0) op.axis = axis;
-  if (codes.block > 0) op.group_size = codes.block;
-  // Scales of the file stay as they are.
-  for (const float each : codes.scales) op.floor = std::min(op.floor, double{each});
+  std::vector<QParams<double>> qparams;
+  for (size_t i = 0; i < codes.scales.size(); ++i) {
+    qparams.push_back({double{codes.scales[i]}, static_cast<double>(codes.zero_points[i])});
+  }
+  FakeQuantize op = quantizer_for(codes.bits, range_of(codes), qparams, axis);
+  if (codes.block > 0) op.axis = axis, op.group_size = codes.block;
   return op;
 }
 
