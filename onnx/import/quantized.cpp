@@ -22,6 +22,7 @@ struct CodeOperators : OnnxOperators {
 
   OnnxCodes codes(int k, int32_t type, const Shape* shape);
   void read_zero_points(OnnxCodes& codes, int k, int32_t type, const OnnxConstant& scale);
+  void expect_in_range(const OnnxCodes& codes);
   void place(OnnxCodes& codes, const Shape& scales, const Shape& shape);
   OnnxConstant values_of(const OnnxConstant& stored, const OnnxCodes& codes);
   NodeId quantized(const OnnxValue& a, const OnnxCodes& codes);
@@ -143,10 +144,22 @@ void CodeOperators::read_zero_points(OnnxCodes& codes, int k, int32_t type,
   settle();
   codes.bits = row->bits;
   codes.is_signed = row->is_signed;
-  if (!codes.of_sums()) return;
+  if (!codes.of_sums()) return expect_in_range(codes);
   const auto moved = std::ranges::find_if(codes.zero_points, [](int64_t z) { return z != 0; });
   if (moved != codes.zero_points.end()) {
     expect(false, "the zero point of int32 must be 0, got {}", *moved);
+  }
+}
+
+/// Zero points that nodes computed have no type that limits them.
+void CodeOperators::expect_in_range(const OnnxCodes& codes) {
+  const int64_t low = codes.is_signed ? -(int64_t{1} << (codes.bits - 1)) : 0;
+  const int64_t high = low + (int64_t{1} << codes.bits) - 1;
+  const auto outside =
+      std::ranges::find_if(codes.zero_points, [&](int64_t z) { return z < low || z > high; });
+  if (outside != codes.zero_points.end()) {
+    expect(false, "zero points of {} must be in {}..{}, got {}", type_text(type_of(codes)), low,
+           high, *outside);
   }
 }
 

@@ -70,6 +70,14 @@ TEST_CASE("onnx quantized: scales are finite, positive and constant, one for val
       .node("QuantizeLinear", {"x", "s"}, {"q"})
       .node("DequantizeLinear", {"q", "s"});
   CHECK(error_of(open) == std::string(quantize) + "input 1, 's', must be a constant");
+  OnnxModel computed({-1, 2});
+  computed.floats("s", {1}, {1})
+      .integers("thousand", {1000})
+      .node("Add", {"thousand", "thousand"}, {"z"})
+      .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
+      .node("DequantizeLinear", {"q", "s", "z"});
+  CHECK(error_of(computed) ==
+        std::string(quantize) + "zero points of uint8 must be in 0..255, got 2000");
 }
 
 TEST_CASE("onnx quantized: zero points, axes and blocks fit the codes") {
