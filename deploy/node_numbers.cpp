@@ -45,9 +45,9 @@ std::vector<double> elements_of(const Tensor& tensor) {
 
 /// Returns `[3, 0, 1]`, the place of element i of a tensor of shape `shape`.
 std::string place_text(const Shape& shape, size_t i) {
-  std::vector<int64_t> place(shape.rank());
+  std::vector<int64_t> place(static_cast<size_t>(shape.rank()));
   auto rest = static_cast<int64_t>(i);
-  for (size_t axis = shape.rank(); axis-- > 0;) {
+  for (size_t axis = place.size(); axis-- > 0;) {
     place[axis] = rest % shape.extents()[axis];
     rest /= shape.extents()[axis];
   }
