@@ -13,8 +13,8 @@ target_compile_options(qtape_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-trapping-math
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>  # false alarms inside fmt 9
-  # GCC collects garbage only above 400 MB: collections took up to a tenth of a compilation.
-  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=400000>
+  # GCC collects garbage only above 2 GB: collections took a fifth of a compilation.
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=2000000>
   $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>  # a loop that may be vectorised need not be
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
 
@@ -23,11 +23,12 @@ add_library(qtape_program_options INTERFACE)
 target_link_libraries(qtape_program_options INTERFACE qtape_options)
 target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-O1>)
 
-# qtape_library(<name> [OPTIONAL] SOURCES ... LINK ... PRIVATE_LINK ...): a static library
+# qtape_library(<name> [OPTIONAL] [COLD] SOURCES ... LINK ... PRIVATE_LINK ...): a static library
 # qtape::<name>, which is installed and a part of qtape::qtape. OPTIONAL: no part of qtape::qtape.
+# COLD: nothing of it runs in a step of training or in a session, so it is compiled fast.
 # The global properties QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
 function(qtape_library name)
-  cmake_parse_arguments(ARG "OPTIONAL" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIONAL;COLD" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   if(ARG_OPTIONAL)
     set_property(GLOBAL APPEND PROPERTY QTAPE_OPTIONAL_LIBRARIES ${name})
   else()
@@ -42,11 +43,12 @@ function(qtape_library name)
     $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${ARG_LINK}
     PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
-  # -O3 in every optimised build: the kernels rely on the loop vectoriser. In all libraries: of an
-  # inline function that several compile, the linker keeps any one.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+  # -O3 in every optimised build: the kernels rely on the loop vectoriser. In all libraries that
+  # are not COLD: of an inline function that several compile, the linker keeps any one.
+  set(level $<IF:$<BOOL:${ARG_COLD}>,-O1,-O3>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:${level}>)
   if(QTAPE_OPTIMISE_ANYWAY)
-    target_compile_options(${target} PRIVATE -O3)
+    target_compile_options(${target} PRIVATE ${level})
   endif()
 endfunction()
 
