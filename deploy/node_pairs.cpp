@@ -90,6 +90,12 @@ class NodePairing {
       require_same("outputs", of_a, of_b,
                    a_[one].value.type.shape == b_[other].value.type.shape &&
                        is_float_value(a_, one) == is_float_value(b_, other));
+      require<ArgumentError>(
+          free(one, other) || to_b_[one] == other,
+          "outputs {} of {} and {} are computed by one node in one of them "
+          "and by several in the other: name them in the files or write them "
+          "once",
+          i, name_a_, name_b_);
       if (free(one, other)) pair(one, other);
     }
   }

@@ -38,9 +38,11 @@ struct OnnxImportOptions {
 /// - Quantizers of the file are kept, with its scales: a QuantizeLinear and the
 ///   DequantizeLinear that reads its codes become a FakeQuantize with the scale mode Fixed, and
 ///   so do constants that a DequantizeLinear reads, per tensor, per channel or in blocks.
-///   Biases of int32 become a FakeQuantizeBias. Operators of codes (QLinearConv, QGemm) become
-///   operators of values between quantizers. The codes are those of exact integer products:
-///   ONNX Runtime computes others where its kernels saturate, see docs/int8-results-differ.md.
+///   Biases of products of codes get a FakeQuantizeBias, with a note if that changes them.
+///   Constants that other nodes compute with become floats, with a note. Operators of codes
+///   (QLinearConv, QGemm) become operators of values between quantizers. The codes are those of
+///   exact integer products: ONNX Runtime computes others where its kernels saturate, see
+///   docs/int8-results-differ.md.
 /// - GELU, Mish, Hardswish and norms that are written as several nodes become one op.
 ///   Arithmetic with one constant number is an Affine or a Pow, and is not trained.
 /// - Recurrent operators unroll to nodes for each step, with the labels of `gru` and `lstm`;

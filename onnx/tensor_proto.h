@@ -41,6 +41,7 @@ struct OnnxConstant {
   int32_t type = 0;      ///< ONNX's type of integers of the file; 0 if nodes computed them
   /// Floats: the codes to which a QuantizeLinear rounds them, or from which they come.
   std::optional<OnnxCodes> codes = {};
+  bool unrounded = false;  ///< true if a QuantizeLinear rounds these floats to `codes`
 };
 
 /// Returns the number of bytes of the raw data of `tensor`. Throws FormatError, which does not

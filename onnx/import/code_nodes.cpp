@@ -90,7 +90,7 @@ class Expansion {
     drop_attribute(inner, "opset",
                    [&](int64_t each) { return (each >= 13) == (opset_ >= 13); });
     const int first = row.operands < 0 ? row.result + 2 : 0;
-    const int count = row.operands < 0 ? (read.inputs() - first) / 3 : row.operands;
+    const int count = row.operands < 0 ? (read.inputs() - first + 2) / 3 : row.operands;
     for (int k = 0; k < count; ++k) {
       const int at = first + 3 * k;
       inner.add_input(nodes_.dequantized(
@@ -113,7 +113,7 @@ class Expansion {
   static int64_t axis_of(const OnnxNode& node) {
     if (node.type() == "QLinearConv") return 0;
     if (node.type() == "QGemm") return node.integer("transB", 0) != 0 ? 0 : 1;
-    return 1;
+    return -1;
   }
 
   onnx::GraphProto& graph_;

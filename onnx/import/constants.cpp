@@ -54,6 +54,7 @@ void ConstantOperators::constant_of_shape() {
     result.floats.assign(count, value.floats[0]);
   } else {
     result.integers.assign(count, value.integers[0]);
+    result.type = value.type;
   }
   to.add_constant(node.output(0), std::move(result));
 }

@@ -25,16 +25,6 @@ struct StructureFolds : FoldOperators {
   void give_reshaped(const std::vector<int64_t>& extents);
 };
 
-/// Number of elements before and after an axis.
-struct Sides {
-  int64_t outer = 1, inner = 1;
-
-  Sides(const Shape& shape, int axis) {
-    for (int k = 0; k < axis; ++k) outer *= shape[k];
-    for (int k = axis + 1; k < shape.rank(); ++k) inner *= shape[k];
-  }
-};
-
 /// Returns the places of elements of `shape` at positions `at` of `axis`.
 std::vector<size_t> places_along(const Shape& shape, int axis, const std::vector<int64_t>& at) {
   const Sides sides(shape, axis);
@@ -59,7 +49,10 @@ void StructureFolds::size() {
   to.add_constant(node.output(0), std::move(result));
 }
 
-void StructureFolds::identity() { to.add_constant(node.output(0), input(0)); }
+void StructureFolds::identity() {
+  to.keep_codes(node.input(0));
+  to.add_constant(node.output(0), input(0));
+}
 
 void StructureFolds::give_reshaped(const std::vector<int64_t>& extents) {
   OnnxConstant result = input(0);
@@ -73,6 +66,7 @@ void StructureFolds::give_reshaped(const std::vector<int64_t>& extents) {
   const Shape shape(extents);
   require<FormatError>(shape.elements() == result.shape.elements(), "{} elements do not fit {}",
                        result.shape.elements(), extents_text(extents));
+  if (result.codes) move_codes(result, shape);
   result.shape = shape;
   to.add_constant(node.output(0), std::move(result));
 }
@@ -164,7 +158,15 @@ void StructureFolds::transpose() {
     }
     inner *= extents[k];
   }
-  give_places(input(0), extents, places);
+  OnnxConstant result = elements_at(input(0), extents, places);
+  const std::optional<OnnxCodes>& codes = input(0).codes;
+  if (codes && !result.codes && codes->block == 0) {
+    result.codes = codes;
+    result.unrounded = input(0).unrounded;
+    result.codes->axis =
+        static_cast<int>(std::ranges::find(given, codes->axis) - given.begin());
+  }
+  finish(std::move(result));
 }
 
 void StructureFolds::concat() {

@@ -70,7 +70,7 @@ Shape FoldOperators::room_for(const std::vector<int64_t>& extents) const {
 OnnxConstant FoldOperators::elements_at(const OnnxConstant& from,
                                         const std::vector<int64_t>& shape,
                                         const std::vector<size_t>& places) {
-  OnnxConstant result{.shape = Shape(shape), .is_float = from.is_float};
+  OnnxConstant result{.shape = Shape(shape), .is_float = from.is_float, .type = from.type};
   const auto take = [&](const auto& numbers, auto& taken) {
     if (numbers.empty()) return;
     taken.reserve(places.size());
@@ -78,7 +78,28 @@ OnnxConstant FoldOperators::elements_at(const OnnxConstant& from,
   };
   take(from.floats, result.floats);
   take(from.integers, result.integers);
+  if (from.codes && from.codes->scales.size() == 1 && from.codes->block == 0) {
+    result.codes = from.codes;
+    result.unrounded = from.unrounded;
+  }
   return result;
+}
+
+void FoldOperators::move_codes(OnnxConstant& constant, const Shape& shape) {
+  to.keep_codes(node.input(0));
+  OnnxCodes& codes = *constant.codes;
+  if (codes.scales.size() == 1 && codes.block == 0) return;
+  const Sides from(constant.shape, codes.axis);
+  const int64_t extent = constant.shape[codes.axis];
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] != extent || Sides(shape, axis).outer != from.outer) continue;
+    require<FormatError>(codes.block == 0 || shape == constant.shape,
+                         "constants with scales of blocks cannot be reshaped");
+    codes.axis = axis;
+    return;
+  }
+  fail<FormatError>("a constant with scales along axis {} of {} cannot become {}", codes.axis,
+                    to_string(constant.shape), to_string(shape));
 }
 
 void FoldOperators::give_places(const OnnxConstant& from, const std::vector<int64_t>& shape,
@@ -106,6 +127,7 @@ void FoldOperators::give_constant(OnnxConstant result, int k) {
   for (int i = 0; i < node.inputs(); ++i) {
     const OnnxConstant* from = to.find_constant(node.input(i));
     result.unknown = result.unknown || (from != nullptr && from->unknown);
+    if (result.codes && from != nullptr && from->codes) to.keep_codes(node.input(i));
   }
   result.unknown = result.unknown && std::ranges::any_of(result.floats, isnan);
   to.add_constant(node.output(k), std::move(result));

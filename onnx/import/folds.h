@@ -8,6 +8,16 @@
 
 namespace qtape {
 
+/// Number of elements before and after an axis.
+struct Sides {
+  int64_t outer = 1, inner = 1;
+
+  Sides(const Shape& shape, int axis) {
+    for (int k = 0; k < axis; ++k) outer *= shape[k];
+    for (int k = axis + 1; k < shape.rank(); ++k) inner *= shape[k];
+  }
+};
+
 /// Conversion of a node that reads only constants.
 struct FoldOperators : OnnxOperators {
   /// Returns an input; also one whose numbers depend on the batch.
@@ -18,6 +28,8 @@ struct FoldOperators : OnnxOperators {
   /// Returns the elements of `from` at `places`.
   static OnnxConstant elements_at(const OnnxConstant& from, const std::vector<int64_t>& shape,
                                   const std::vector<size_t>& places);
+  /// Gives the codes of input 0, `constant`, their axis in another shape of its elements.
+  void move_codes(OnnxConstant& constant, const Shape& shape);
   /// Sets output `k` to these elements.
   void give_places(const OnnxConstant& from, const std::vector<int64_t>& shape,
                    const std::vector<size_t>& places, int k = 0);

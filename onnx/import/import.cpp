@@ -233,8 +233,10 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   if (notes != nullptr) {
     *notes = left_out(graph, live, tensors);
     notes->insert(notes->end(), cast.begin(), cast.end());
+    const std::vector<std::string>& codes = importer.code_notes();
+    notes->insert(notes->end(), codes.begin(), codes.end());
   }
-  return needed_part(with_rounded_biases(result), importer.values());
+  return needed_part(with_rounded_biases(result, importer.values(), notes), importer.values());
 }
 
 SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles files,

@@ -275,6 +275,7 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
     if (value.layout == OnnxLayout::Flat || !image) value = to_same(value);
     ids.push_back(named_output(value.id, name));
   }
+  if (problems_.empty()) note_codes(outputs);
   problems_.settle();
   graph_.set_outputs(std::move(ids), {});  // ONNX declares no losses
   return std::move(graph_);

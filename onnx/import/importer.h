@@ -101,6 +101,11 @@ class OnnxImporter {
   /// True for codes that a QuantizeLinear computes, or that nodes only moved since.
   bool holds_codes(const std::string& name) const { return coded_.contains(name); }
   void mark_codes(const std::string& name) { coded_.insert(name); }
+  /// Records that the codes of the constant `name` have a quantizer, or that other constants
+  /// have them.
+  void keep_codes(const std::string& name) { kept_codes_.insert(name); }
+  /// Returns notes about codes that the model does not have.
+  const std::vector<std::string>& code_notes() const { return code_notes_; }
   /// True for an output of a refused node.
   bool is_unknown(const std::string& name) const { return unknown_.contains(name); }
   /// Returns the value of that name, or null.
@@ -205,7 +210,12 @@ class OnnxImporter {
   /// whole ones.
   std::optional<NodeId> selected_parts(const Slice& op, NodeId x);
   NodeId add_leaf(Op leaf, const std::string& name, Tensor tensor);
-  int channels_axis() const;
+  /// Adds notes about constants and outputs whose codes are not kept, and problems of those
+  /// that the codes would change.
+  void note_codes(const std::vector<std::string>& outputs);
+  /// Returns the axis of the output channels in the weights, of that rank, of the current
+  /// node; -1 if none.
+  int channels_axis(int rank) const;
   /// Returns the quantizer of the parameter, if the constant `name` has codes, or itself.
   NodeId with_quantizer(const std::string& name, NodeId parameter);
   NodeId add_quantizer(NodeId parameter, const OnnxCodes& codes, const OnnxBlocks& blocks);
@@ -233,6 +243,8 @@ class OnnxImporter {
   int64_t unrolled_ = 0;  // nodes of recurrent operators
   std::set<std::string> needed_;
   std::set<std::string> coded_;
+  std::set<std::string> kept_codes_;
+  std::vector<std::string> code_notes_;
   OnnxDataFiles files_;
   const OnnxNode* current_ = nullptr;      // the node that is being added
   std::map<std::string, int64_t> layers_;  // number of layers without a name, by their kind

@@ -57,6 +57,24 @@ std::optional<std::vector<float>> IntegerProducts::floats(const std::string& nam
   return read_constant(*found->second).floats;
 }
 
+bool IntegerProducts::scales_outputs(const std::string& name,
+                                     const onnx::NodeProto& product) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return true;
+  const auto& dims = found->second->dims();
+  int64_t count = 1;
+  for (const int64_t each : dims) {
+    if (each != 1 && count != 1) return false;
+    count *= each;
+  }
+  if (count == 1) return true;
+  const auto weights = tensors_.find(product.input(1));
+  const bool matmul = product.op_type() == "MatMulInteger";
+  if (!matmul && weights == tensors_.end()) return false;
+  const int from_end = matmul ? 1 : weights->second->dims_size() - 1;
+  return from_end >= 1 && dims.size() >= from_end && dims[dims.size() - from_end] == count;
+}
+
 std::optional<std::string> IntegerProducts::weight_scales(const std::string& scales,
                                                           const std::string& x_scale,
                                                           NamedNodes& nodes) {
@@ -82,8 +100,9 @@ bool IntegerProducts::expand(const onnx::NodeProto& node, NamedNodes& nodes) {
   if (product == nullptr) return false;
   const onnx::NodeProto* before = quantizer_of(product->input(0));
   if (before == nullptr) return false;
+  if (!scales_outputs(node.input(1 - sums), *product)) return false;
   const auto scales = weight_scales(node.input(1 - sums), before->input(1), nodes);
-  if (!scales) return false;
+  if (!scales || !scales_outputs(*scales, *product)) return false;
   const OnnxNode read(*product);
   const bool matmul = read.type() == "MatMulInteger";
   onnx::NodeProto inner = *product;
@@ -92,7 +111,7 @@ bool IntegerProducts::expand(const onnx::NodeProto& node, NamedNodes& nodes) {
   inner.add_input(
       nodes.dequantized(*product, {read.input(0), before->input(1), read.input(2)}, 1));
   inner.add_input(
-      nodes.dequantized(*product, {read.input(1), *scales, read.input(3)}, matmul ? 1 : 0));
+      nodes.dequantized(*product, {read.input(1), *scales, read.input(3)}, matmul ? -1 : 0));
   inner.set_output(0, node.output(0));
   nodes.add(inner);
   return true;

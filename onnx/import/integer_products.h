@@ -35,6 +35,9 @@ class IntegerProducts {
   const onnx::NodeProto* quantizer_of(const std::string& name) const;
   /// Returns the floats of a tensor of the file.
   std::optional<std::vector<float>> floats(const std::string& name) const;
+  /// True unless the scales `name` of a product are one for each of another axis than that of
+  /// its outputs.
+  bool scales_outputs(const std::string& name, const onnx::NodeProto& product) const;
   /// Returns the name of the scales of weights whose sums have `scales`, or nothing.
   std::optional<std::string> weight_scales(const std::string& scales,
                                            const std::string& x_scale, NamedNodes& nodes);

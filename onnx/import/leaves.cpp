@@ -85,6 +85,7 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
 NodeId OnnxImporter::with_quantizer(const std::string& name, NodeId parameter) {
   const OnnxConstant* constant = find_constant(name);
   if (constant == nullptr || !constant->codes || constant->codes->of_sums()) return parameter;
+  keep_codes(name);
   if (const auto known = quantizers_.find(parameter.index); known != quantizers_.end()) {
     return known->second;
   }
@@ -95,7 +96,7 @@ NodeId OnnxImporter::with_quantizer(const std::string& name, NodeId parameter) {
   const Shape& shape = graph_[parameter].type.shape;
   const auto channels = std::ssize(codes.scales);
   require<FormatError>(channels == 1 || (shape.rank() > 0 && shape[0] == channels &&
-                                         codes.axis == channels_axis()),
+                                         codes.axis == channels_axis(constant->shape.rank())),
                        "'{}' has scales along axis {}, expected one for each output channel",
                        printable(name), codes.axis);
   return add_quantizer(parameter, codes, {.shape = Shape{channels}});
@@ -126,7 +127,7 @@ OnnxBlocks OnnxImporter::stored_blocks(const std::string& name, const OnnxConsta
                                        NodeId parameter) const {
   const OnnxCodes& codes = *constant.codes;
   const Shape& stored = graph_[parameter].type.shape;
-  const int axis = channels_axis(), rank = constant.shape.rank();
+  const int rank = constant.shape.rank(), axis = channels_axis(rank);
   const bool by_columns = axis == 1 && rank == 2, filters = axis == 0 && rank > 2;
   const auto order = [=](const std::vector<float>& numbers, const std::vector<int64_t>& shape) {
     if (by_columns) return transposed(numbers, shape[0], shape[1]);
@@ -153,13 +154,31 @@ OnnxBlocks OnnxImporter::stored_blocks(const std::string& name, const OnnxConsta
   return blocks;
 }
 
-/// Returns the axis of the output channels in the weights of the current node; -1 if none.
-int OnnxImporter::channels_axis() const {
+int OnnxImporter::channels_axis(int rank) const {
   const std::string& type = current_->type();
   if (type == "Conv") return 0;
-  if (type == "ConvTranspose" || type == "MatMul") return 1;
+  if (type == "ConvTranspose") return 1;
+  if (type == "MatMul") return rank - 1;
   if (type == "Gemm") return current_->integer("transB", 0) != 0 ? 0 : 1;
   return -1;
+}
+
+void OnnxImporter::note_codes(const std::vector<std::string>& outputs) {
+  for (const auto& [name, constant] : constants_) {
+    if (!constant.codes || constant.codes->of_sums() || kept_codes_.contains(name)) continue;
+    if (constant.unrounded) {
+      problems_.add_tensor(name, "a node that reads it cannot have a QuantizeLinear before it");
+    } else if (constant.shape.elements() > 1) {
+      code_notes_.push_back(
+          fmt::format("'{}' becomes floats: a node that reads it has no quantizer for it",
+                      printable(name)));
+    }
+  }
+  for (const std::string& name : outputs) {
+    if (!coded_.contains(name)) continue;
+    code_notes_.push_back(fmt::format("output '{}' becomes the floats that its codes represent",
+                                      printable(name)));
+  }
 }
 
 // Nodes that update their state cannot share it.

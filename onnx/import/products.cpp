@@ -57,6 +57,11 @@ void ProductOperators::gemm() {
   if (to.has_input(node, 2)) expect_weights(2, 0, "floats");
   const OnnxValue a = x();
   const OnnxConstant& b = to.constant(node, 1);
+  require<FormatError>(
+      !b.codes || (alpha == 1 && beta == 1),
+      "alpha {} and beta {} with quantized weights are not supported, expected "
+      "1 and 1",
+      alpha, beta);
   const int64_t out = b.shape[rows ? 0 : 1];
   const int64_t in = b.shape[rows ? 1 : 0];
   require<FormatError>(a.rank() == 2, "input 0 has rank {}, expected 2", a.rank());

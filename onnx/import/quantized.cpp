@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/onnx/import/operators.h"
@@ -22,9 +21,10 @@ struct CodeOperators : OnnxOperators {
 
   OnnxCodes codes(int k, int32_t type, const Shape* shape);
   void read_zero_points(OnnxCodes& codes, int k, int32_t type, const OnnxConstant& scale);
-  void expect_in_range(const OnnxCodes& codes);
   void place(OnnxCodes& codes, const Shape& scales, const Shape& shape);
   OnnxConstant values_of(const OnnxConstant& stored, const OnnxCodes& codes);
+  void quantize_constant(OnnxConstant found, int32_t type);
+  bool rounds_between(NodeId quantizer, NodeId id) const;
   NodeId quantized(const OnnxValue& a, const OnnxCodes& codes);
   void dequantize_constant(const OnnxConstant& stored);
   void dequantize_value();
@@ -52,6 +52,10 @@ int32_t type_of(const OnnxCodes& codes) {
     return each.bits == codes.bits && each.is_signed == codes.is_signed;
   });
   return found->type;
+}
+
+int64_t lowest_of(const OnnxCodes& codes) {
+  return codes.is_signed ? -(int64_t{1} << (codes.bits - 1)) : 0;
 }
 
 /// Returns int8, uint4 and the like, or the number of another type.
@@ -137,6 +141,8 @@ void CodeOperators::read_zero_points(OnnxCodes& codes, int k, int32_t type,
     settle();
     codes.zero_points = found.integers;
   }
+  expect(type != 0 || !to.has_input(node, k), "the type of the zero point is not known");
+  settle();
   if (type == 0) type = onnx::TensorProto::UINT8;
   const auto row = std::ranges::find(code_types, type, &CodeType::type);
   expect(row != std::end(code_types), "codes of {} are not supported: use int8 or uint8",
@@ -144,22 +150,10 @@ void CodeOperators::read_zero_points(OnnxCodes& codes, int k, int32_t type,
   settle();
   codes.bits = row->bits;
   codes.is_signed = row->is_signed;
-  if (!codes.of_sums()) return expect_in_range(codes);
+  if (!codes.of_sums()) return;
   const auto moved = std::ranges::find_if(codes.zero_points, [](int64_t z) { return z != 0; });
   if (moved != codes.zero_points.end()) {
     expect(false, "the zero point of int32 must be 0, got {}", *moved);
-  }
-}
-
-/// Zero points that nodes computed have no type that limits them.
-void CodeOperators::expect_in_range(const OnnxCodes& codes) {
-  const int64_t low = codes.is_signed ? -(int64_t{1} << (codes.bits - 1)) : 0;
-  const int64_t high = low + (int64_t{1} << codes.bits) - 1;
-  const auto outside =
-      std::ranges::find_if(codes.zero_points, [&](int64_t z) { return z < low || z > high; });
-  if (outside != codes.zero_points.end()) {
-    expect(false, "zero points of {} must be in {}..{}, got {}", type_text(type_of(codes)), low,
-           high, *outside);
   }
 }
 
@@ -190,20 +184,41 @@ void CodeOperators::place(OnnxCodes& codes, const Shape& scales, const Shape& sh
 
 void CodeOperators::quantize() {
   const auto type = static_cast<int32_t>(node.integer("output_dtype", 0));
-  if (constant_input()) {
-    OnnxConstant found = to.constant(node, 0);
-    expect(found.is_float, "input 0 must be floats");
-    settle();
-    found.codes = codes(1, type, &found.shape);
-    return to.add_constant(node.output(0), std::move(found));
-  }
+  if (constant_input()) return quantize_constant(to.constant(node, 0), type);
   const OnnxCodes own = codes(1, type, nullptr);
   expect(!own.of_sums(), "codes of int32 are not supported for values");
   OnnxValue a = x();
   const auto before = preceding_quantizer(to.graph(), a.id);
-  const bool same = before && codes_of(*before) == own;
+  const bool same = before && codes_of(*before) == own && !rounds_between(*before, a.id);
   if (!same) a.id = quantized(a, own);
   give(std::move(a));
+}
+
+void CodeOperators::quantize_constant(OnnxConstant found, int32_t type) {
+  expect(found.is_float, "input 0 must be floats");
+  settle();
+  OnnxCodes own = codes(1, type, &found.shape);
+  found.unrounded = true;
+  if (found.shape.elements() == 1) {
+    // A number becomes an attribute, which no quantizer rounds.
+    const int64_t low = lowest_of(own), high = low + (int64_t{1} << own.bits) - 1;
+    const auto zero = static_cast<float>(own.zero_points[0]);
+    const float code = std::nearbyint(found.floats[0] / own.scales[0]) + zero;
+    found.floats[0] =
+        (std::clamp(code, static_cast<float>(low), static_cast<float>(high)) - zero) *
+        own.scales[0];
+    found.unrounded = false;
+  }
+  found.codes = std::move(own);
+  to.add_constant(node.output(0), std::move(found));
+}
+
+/// True if a node between the two changes codes, as Pad with a number does.
+bool CodeOperators::rounds_between(NodeId quantizer, NodeId id) const {
+  for (; id != quantizer; id = to.graph()[id].operands[0]) {
+    if (rounds(to.graph()[id].op)) return true;
+  }
+  return false;
 }
 
 NodeId CodeOperators::quantized(const OnnxValue& a, const OnnxCodes& codes) {
@@ -227,6 +242,7 @@ void CodeOperators::dequantize_constant(const OnnxConstant& stored) {
     const OnnxCodes own = codes(1, type_of(*stored.codes), &stored.shape);
     expect(own == *stored.codes, "it reads {} as {}", text_of(*stored.codes), text_of(own));
     settle();
+    to.keep_codes(node.input(0));
     return to.add_constant(node.output(0), stored);
   }
   expect(!stored.is_float, "expected codes, got floats");
@@ -234,6 +250,14 @@ void CodeOperators::dequantize_constant(const OnnxConstant& stored) {
          "the type of the codes is not known: add a zero point");
   settle();
   const OnnxCodes own = codes(1, stored.type, &stored.shape);
+  const int64_t low = lowest_of(own), high = low + (int64_t{1} << own.bits) - 1;
+  const auto outside = std::ranges::find_if(
+      stored.integers, [&](int64_t code) { return code < low || code > high; });
+  if (outside != stored.integers.end()) {
+    expect(false, "codes of {} must be in {}..{}, got {}", type_text(type_of(own)), low, high,
+           *outside);
+  }
+  settle();
   to.add_constant(node.output(0), values_of(stored, own));
 }
 
@@ -288,26 +312,6 @@ void CodeOperators::dequantize_value() {
   expect(own == written, "it reads {} as {}", text_of(written), text_of(own));
   settle();
   give(std::move(a));
-}
-
-Graph with_rounded_biases(const Graph& graph) {
-  Graph result;
-  (void)rewrite(graph, result, [&](NodeId id, std::span<const NodeId> operands) {
-    const Node& node = graph[id];
-    std::vector<NodeId> own(operands.begin(), operands.end());
-    const bool parameter =
-        adds_bias(node.op) && std::holds_alternative<Parameter>(result[own[1]].op);
-    if (parameter && result[own[0]].operands.size() >= 2) {
-      const Node& product = result[own[0]];
-      const NodeId x = product.operands[0], w = product.operands[1];
-      if (accumulators_have_grid(result, product.op, x, w)) {
-        own[1] = result.add(FakeQuantizeBias{}, {own[1], *preceding_quantizer(result, x), w},
-                            result[own[1]].label + ".quantized");
-      }
-    }
-    return result.add(node.op, own, node.label);
-  });
-  return result;
 }
 
 namespace {

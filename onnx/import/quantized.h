@@ -1,7 +1,10 @@
 // Codes of quantized ONNX models.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "qtape/engine/graph.h"
 #include "qtape/onnx/tensor_proto.h"
@@ -16,7 +19,9 @@ bool onnx_moves_codes(std::string_view type);
 FakeQuantize quantizer_for(const OnnxCodes& codes, int axis);
 
 /// Adds a rounding to the grid of their sums to biases of products whose operands are
-/// quantized.
-Graph with_rounded_biases(const Graph& graph);
+/// quantized; `values` holds those of all leaves. Adds a note for each bias that this changes,
+/// unless `notes` is null.
+Graph with_rounded_biases(const Graph& graph, const std::map<std::string, Tensor>& values,
+                          std::vector<std::string>* notes);
 
 }  // namespace qtape

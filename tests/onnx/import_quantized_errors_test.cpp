@@ -77,7 +77,7 @@ TEST_CASE("onnx quantized: scales are finite, positive and constant, one for val
       .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
       .node("DequantizeLinear", {"q", "s", "z"});
   CHECK(error_of(computed) ==
-        std::string(quantize) + "zero points of uint8 must be in 0..255, got 2000");
+        std::string(quantize) + "the type of the zero point is not known");
 }
 
 TEST_CASE("onnx quantized: zero points, axes and blocks fit the codes") {
