@@ -125,6 +125,7 @@ class MicroRunner : public LevelRunner {
       computed_.push_back(id);
     }
     for (const ProgramNodeId id : program().outputs()) {
+      require_computed(id);
       outputs_.emplace_back(static_cast<size_t>(program()[id].value.type.elements()));
     }
   }
@@ -211,6 +212,15 @@ class MicroRunner : public LevelRunner {
         from += to.bytes;
       }
     }
+  }
+
+  /// Throws GraphError unless an output has values, or dequantizes codes that have.
+  void require_computed(ProgramNodeId id) const {
+    if (values_[id].bytes > 0) return;
+    const std::vector<ProgramNodeId>& operands = program()[id].operands;
+    require<GraphError>(!operands.empty() && values_[operands[0]].bytes > 0,
+                        "{}: output '{}' is an input or a constant, which {} does not compute",
+                        tflite_micro_level.name, program().name(id), tflite_micro_level.name);
   }
 
   /// The floats of a tensor, or those of the codes that an output dequantizes.

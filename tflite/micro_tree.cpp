@@ -63,6 +63,7 @@ constexpr std::string_view kernels[] = {"activations",
                                         "reshape",
                                         "softmax",
                                         "squeeze",
+                                        "sub",
                                         "tanh"};
 
 bool is_common(std::string_view name) {
