@@ -13,9 +13,12 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale) {
+std::vector<Multiplier> multipliers_of(const IntegerValue& x, double scale,
+                                       Requantization requantization) {
   std::vector<Multiplier> all;
-  for (double each : x.scales) all.push_back(multiplier_of(each, scale));
+  for (size_t c = 0; c < x.scales.size(); ++c) {
+    all.push_back(integer::multiplier_to(scale, x, c, requantization));
+  }
   return all;
 }
 
@@ -165,7 +168,7 @@ CStore store_codes(CNode& node, const IntegerValue& x, const CodeGrid& to,
                    std::string_view sum) {
   return requantization::dispatch(node.requantization, [&]<class Each>() -> CStore {
     using As = Written<Each>;
-    const std::vector<Multiplier> m = multipliers_of(x, to.scale);
+    const std::vector<Multiplier> m = multipliers_of(x, to.scale, node.requantization);
     node.source.kernel(fmt::format("grid_{}", As::kind), "");
     const std::string code = As::code(node, sum, m.size() == 1 ? "0" : "c", x.accumulator);
     const std::string type = node.source.prefix() + "_grid";
@@ -221,9 +224,9 @@ std::string not_by_cmsis_nn(const CUse& use, int64_t bound) {
     return fmt::format("CMSIS-NN is called for codes of 8 bits, here {} become {}",
                        to_string_view(use.x->type.dtype), to_string_view(use.grid->dtype));
   }
-  const std::vector<Multiplier> all = multipliers_of(*use.output, use.grid->scale);
-  const bool fits =
-      std::ranges::all_of(all, [&](const Multiplier& m) { return fits_cmsis_nn(m, bound); });
+  const bool fits = std::ranges::all_of(use.output->scales, [&](double scale) {
+    return fits_cmsis_nn(multiplier_of(scale, use.grid->scale), bound);
+  });
   return fits ? "" : "its sums pass the 32 bits in which CMSIS-NN scales them";
 }
 
@@ -243,7 +246,7 @@ std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
 
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
                        int64_t channels) {
-  std::vector<Multiplier> m = multipliers_of(x, to.scale);
+  std::vector<Multiplier> m = multipliers_of(x, to.scale, node.requantization);
   if (m.size() == 1) m.resize(static_cast<size_t>(channels), m[0]);
   const auto multipliers =
       each_of<int32_t>(m, [](const Multiplier& each) { return each.mantissa; });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/kernels/quantize/requantize.h"
 
@@ -64,9 +65,10 @@ class Multipliers {
   std::vector<NodeMultiplier> operator()(const integer::Requantize& op) const {
     const IntegerValue& x = operand(0);
     NodeMultiplier found{"multiplier", {}};
-    for (const double scale : x.scales) {
+    for (size_t c = 0; c < x.scales.size(); ++c) {
       found.channels.push_back(
-          text_of(multiplier_of(scale, op.grid.scale), requantization(), x.accumulator));
+          text_of(integer::multiplier_to(op.grid.scale, x, c, requantization()),
+                  requantization(), x.accumulator));
     }
     return {found};
   }

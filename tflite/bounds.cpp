@@ -1,7 +1,6 @@
 #include "qtape/tflite/bounds.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <limits>
 
@@ -13,15 +12,19 @@ namespace {
 
 using kernels::multiplier_of;
 
-/// Checks integers of at most `bound` times s / y_scale.
-void check_scaled(int64_t bound, double s, double y_scale) {
+/// Checks integers of at most `bound` times a factor, whose multiplier has this exponent.
+void check_shifted(int64_t bound, double factor, int exponent) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   check(bound <= most, "its sums reach {}, expected at most 2^31 - 1", bound);
+  check(bound <= most >> std::max(0, exponent),
+        "its sums reach {} times the factor {}, expected at most 2^31 - 1", bound, factor);
+}
+
+/// Checks integers of at most `bound` times s / y_scale.
+void check_scaled(int64_t bound, double s, double y_scale) {
   check(kernels::are_scales(s, y_scale), "has the scales {} and {}, expected normal numbers", s,
         y_scale);
-  const int left = std::max(0, multiplier_of(s, y_scale).exponent);
-  check(bound <= most >> left,
-        "its sums reach {} times the factor {}, expected at most 2^31 - 1", bound, s / y_scale);
+  check_shifted(bound, s / y_scale, multiplier_of(s, y_scale).exponent);
 }
 
 }  // namespace
@@ -43,14 +46,13 @@ void check_sum(const IntegerValue& a, const IntegerValue& b, double y_scale) {
 }
 
 void check_mean(int64_t n, const IntegerValue& x, double y_scale) {
-  check(n > 0 && std::has_single_bit(static_cast<uint64_t>(n)),
-        "is a mean of {} codes, which TensorFlow Lite Micro rounds otherwise; expected a power "
-        "of two",
-        n);
-  const double s = x.scales[0] / static_cast<double>(n);
-  check_scaled(n * x.limit(), s, y_scale);
-  check(multiplier_of(s, y_scale).mantissa != 0,
-        "is a mean with the factor {}, expected at least 2^-32", s / y_scale);
+  check(n > 0, "is a mean of no codes");
+  const double s = x.scales[0];
+  check(kernels::are_scales(s, y_scale) && s < 0x1p29 * y_scale,
+        "has the scales {} and {}, expected normal numbers with a quotient below 2^29", s,
+        y_scale);
+  check_shifted(n * x.limit(), s / static_cast<double>(n) / y_scale,
+                kernels::mean_multiplier_of(s, y_scale, n).exponent);
 }
 
 void check_softmax(const IntegerValue& x) {

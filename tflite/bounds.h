@@ -24,8 +24,7 @@ void check_requantized(const IntegerValue& x, double y_scale);
 void check_product(const IntegerValue& a, const IntegerValue& b, double y_scale);
 /// Checks that the multipliers of a sum of two codes are below 1.
 void check_sum(const IntegerValue& a, const IntegerValue& b, double y_scale);
-/// Checks that a mean of `n` codes `x` has the same multiplier in both. TensorFlow Lite Micro
-/// divides the mantissa by n and truncates: this is exact for powers of two.
+/// Checks a mean of `n` codes `x`.
 void check_mean(int64_t n, const IntegerValue& x, double y_scale);
 /// Checks that the exponentials of a softmax over codes `x` cannot exceed its sum.
 void check_softmax(const IntegerValue& x);

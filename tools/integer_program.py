@@ -177,6 +177,7 @@ class Value:
     scale: np.ndarray = None  # f64, one or one for each index of the last axis
     grid: SimpleNamespace = None
     of_16_bits: bool = False  # stored in 16 bits, or accumulators of products of such codes
+    mean: tuple = None  # accumulators of a mean: the scale of its codes, and their number
 
     @property
     def kind(self):
@@ -208,6 +209,12 @@ def multiplier(scale, s_y):
     if sh > 30:
         m, sh = 2**31 - 1, 30
     return ratio, m, sh, min((m + 2**15) >> 16, 2**15 - 1)
+
+
+def mean_multiplier(s_x, n, s_y):
+    ratio, m, sh, r = multiplier(s_x, s_y)
+    k = min(n.bit_length() - 1, 32, 31 + sh)
+    return ratio, (m << k) // n, sh - k, r
 
 
 def clamp32(v):
@@ -242,12 +249,14 @@ def fixed_point(acc, multipliers, requantization, of_16_bits):
     return clamp32(away(scaled(acc, m, np.maximum(sh, 0) - 31), np.maximum(-sh, 0)))
 
 
-def requant(acc, scale, s_y, requantization, of_16_bits=False):
+def requant(acc, scale, s_y, requantization, of_16_bits=False, mean=None):
     """acc int64 [..., n], scale f64 [1] or [n]."""
     if acc.size == 0:
         return acc
     values = np.atleast_1d(acc)
     multipliers = [multiplier(one, s_y) for one in scale]
+    if mean and requantization == "DoubleRounding":
+        multipliers = [mean_multiplier(*mean, s_y)]
     if requantization == "OnnxQdq":
         y = nearest(values.astype(np.float32) * scale.astype(np.float32) / np.float32(s_y))
     elif requantization == "FloatMultiply":
@@ -361,7 +370,7 @@ def conv(a, requantization, x):
 
 def requantize(a, requantization, x):
     of_16_bits = x.of_16_bits and x.kind == "accumulators"
-    y = requant(x.acc, x.scale, a.grid.scale, requantization, of_16_bits)
+    y = requant(x.acc, x.scale, a.grid.scale, requantization, of_16_bits, x.mean)
     return codes(y + a.grid.zero_point, a.grid)
 
 
@@ -554,7 +563,9 @@ def sum_codes(a, requantization, x):
     require(n or not a.mean or not np.size(y), "the mean of no elements")
     bound = n * max(abs(code - x.grid.zero_point) for code in (x.grid.low, x.grid.high))
     dtype = "s32" if bound <= 2**31 - 1 else "s64"
-    return Value(np.asarray(y), dtype, x.scale / n if a.mean else x.scale)
+    if not a.mean:
+        return Value(np.asarray(y), dtype, x.scale)
+    return Value(np.asarray(y), dtype, x.scale / n, mean=(float(x.scale[0]), n))
 
 
 def quotients(q, centered, shift, epsilon, least):

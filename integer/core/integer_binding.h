@@ -67,8 +67,13 @@ auto dispatch_integers(DType dtype, const Body& body) {
 
 namespace integer {
 
-/// Loads the multipliers from the scales of `x` to `scale`; returns a fault for invalid scales.
-Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multiplier>& to);
+/// Returns the multiplier from channel `c` of `x`, codes or accumulators, to a grid of `scale`.
+/// Throws ArgumentError for invalid scales.
+Multiplier multiplier_to(double scale, const IntegerValue& x, size_t c,
+                         Requantization requantization);
+/// Loads the multipliers of all channels of `x`; returns a fault for invalid scales.
+Fault load_multipliers(const IntegerValue& x, double scale, Requantization requantization,
+                       std::vector<Multiplier>& to);
 
 }  // namespace integer
 }  // namespace qtape

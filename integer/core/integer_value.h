@@ -23,6 +23,8 @@ struct IntegerValue {
   int64_t high = 0;
   /// Accumulators: the kind as which SingleRounding and DoubleRounding requantize them.
   Accumulator accumulator = Accumulator::S32;
+  /// Accumulators of a mean: the number of terms, by which their scale is divided.
+  int64_t terms = 1;
 
   bool is_codes() const;
   bool is_accumulators() const { return type.dtype == DType::S32 || type.dtype == DType::S64; }

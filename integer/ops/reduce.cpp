@@ -125,7 +125,9 @@ IntegerValue Sum::infer(IntegerInputs inputs) const {
   const int64_t low = terms * (x.low - x.zero_point);
   const int64_t high = terms * (x.high - x.zero_point);
   const bool narrow = std::max(std::abs(low), std::abs(high)) <= Certificate::s32_limit;
-  return {{narrow ? DType::S32 : DType::S64, shape}, {scale_of(x)}, 0, low, high};
+  IntegerValue y{{narrow ? DType::S32 : DType::S64, shape}, {scale_of(x)}, 0, low, high};
+  if (mean) y.terms = std::max<int64_t>(1, terms);
+  return y;
 }
 
 double Sum::scale_of(const IntegerValue& x) const {

@@ -32,7 +32,7 @@ struct Terms {
   Fault load(const IntegerValue& x, const CodeGrid& to) {
     zero = x.zero_point;
     grid = to;
-    return load_multipliers(x, to.scale, multipliers);
+    return load_multipliers(x, to.scale, requantization, multipliers);
   }
   int64_t code(int64_t x, size_t channel) const {
     const int64_t rounded =
@@ -93,11 +93,12 @@ IntegerKernel looked_up(const Requantize& op, const IntegerBinding& b) {
 struct Vectors {
   RequantizeTable table;
   RequantizeCodes codes;
+  Requantization requantization;
   std::vector<Multiplier> multipliers;
   std::vector<double> scales = {};
   double output_scale = 0;
 
-  explicit Vectors(int64_t n) {
+  Vectors(Requantization of, int64_t n) : requantization(of) {
     multipliers.reserve(static_cast<size_t>(n));
     scales.reserve(static_cast<size_t>(n));
   }
@@ -107,7 +108,7 @@ struct Vectors {
     codes = {grid.zero_point, grid.low, grid.high};
     if (scales != x.scales || output_scale != grid.scale) {
       scales.clear();
-      const Fault fault = load_multipliers(x, grid.scale, multipliers);
+      const Fault fault = load_multipliers(x, grid.scale, requantization, multipliers);
       if (fault.text != nullptr) return fault;
       scales.assign(x.scales.begin(), x.scales.end());
       output_scale = grid.scale;
@@ -123,7 +124,7 @@ struct Vectors {
 template <class Code>
 IntegerKernel vectorised(const Requantize& op, const IntegerBinding& b) {
   const int64_t n = static_cast<int64_t>(b.in(0).scales.size());
-  auto state = std::make_shared<Vectors>(n);
+  auto state = std::make_shared<Vectors>(b.requantization, n);
   return {[state, n, &op, x = b.inputs[0]] { return state->load(*x, op.grid, {}, n); },
           [state, loop = requantize_loop<Code>(b.requantization), n,
            rows = n == 0 ? 0 : b.out().type.elements() / n, x = b.operand<int32_t>(0),
@@ -152,14 +153,25 @@ IntegerKernel fast(const Requantize& op, const IntegerBinding& b) {
 
 }  // namespace
 
-Fault load_multipliers(const IntegerValue& x, double scale, std::vector<Multiplier>& to) {
+Multiplier multiplier_to(double scale, const IntegerValue& x, size_t c,
+                         Requantization requantization) {
+  if (requantization != Requantization::DoubleRounding || x.terms == 1) {
+    return multiplier_of(x.scales[c], scale);
+  }
+  // Scales of codes are f32, so the quotient in f64 times the number of terms rounds to them.
+  const auto sum_scale = static_cast<float>(x.scales[c] * static_cast<double>(x.terms));
+  return mean_multiplier_of(double{sum_scale}, scale, x.terms);
+}
+
+Fault load_multipliers(const IntegerValue& x, double scale, Requantization requantization,
+                       std::vector<Multiplier>& to) {
   to.clear();
   for (size_t c = 0; c < x.scales.size(); ++c) {
     if (!are_scales(x.scales[c], scale)) {
       return {"accumulators need a normal f32 scale; that of channel {index} is {value}",
               static_cast<int64_t>(c), x.scales[c]};
     }
-    to.push_back(multiplier_of(x.scales[c], scale));
+    to.push_back(multiplier_to(scale, x, c, requantization));
   }
   return {};
 }
@@ -190,7 +202,7 @@ IntegerKernel Requantize::optimized(const IntegerBinding& b) const {
 Epilogue Requantize::epilogue(const IntegerBinding& b) const {
   return dispatch_codes(grid.dtype, [&]<class Code>() -> Epilogue {
     const auto n = b.in(0).type.shape[-1];
-    auto state = std::make_shared<Vectors>(n);
+    auto state = std::make_shared<Vectors>(b.requantization, n);
     Code* y = b.y<Code>();
     return {[this, state, n, x = b.inputs[0]](std::span<const int64_t> offsets) {
               return state->load(*x, grid, offsets, n);

@@ -105,9 +105,9 @@ IntegerKernel Quantize::reference(const IntegerBinding& b) const {
 
 IntegerKernel Requantize::reference(const IntegerBinding& b) const {
   const auto multipliers = std::make_shared<std::vector<Multiplier>>(b.in(0).scales.size());
-  const auto load = [this, multipliers, x = b.inputs[0]] {
+  const auto load = [this, multipliers, x = b.inputs[0], requantization = b.requantization] {
     for (size_t c = 0; c < multipliers->size(); ++c) {
-      (*multipliers)[c] = multiplier_of(x->scales[c], grid.scale);
+      (*multipliers)[c] = multiplier_to(grid.scale, *x, c, requantization);
     }
     return Fault{};
   };

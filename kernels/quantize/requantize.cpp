@@ -1,6 +1,7 @@
 #include "qtape/kernels/quantize/requantize.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -166,6 +167,18 @@ Multiplier multiplier_of(double accumulator_scale, double output_scale) {
     m.exponent = max_exponent;
   }
   return m;
+}
+
+Multiplier mean_multiplier_of(double sum_scale, double output_scale, int64_t terms) {
+  const Multiplier sum = multiplier_of(sum_scale, output_scale);
+  const int32_t width = static_cast<int32_t>(std::bit_width(static_cast<uint64_t>(terms))) - 1;
+  const int32_t shift = std::min({width, 32, sum.exponent - min_exponent});
+  const double scale = sum_scale / static_cast<double>(terms);
+  return {.accumulator_scale = static_cast<float>(scale),
+          .output_scale = sum.output_scale,
+          .ratio = limited_f32(scale / output_scale),
+          .mantissa = static_cast<int32_t>((int64_t{sum.mantissa} << shift) / terms),
+          .exponent = sum.exponent - shift};
 }
 
 int32_t reduced_mantissa(const Multiplier& m) {

@@ -13,7 +13,7 @@ struct Multiplier {
   float accumulator_scale = 1;  ///< s_x s_w, scale of the accumulators
   float output_scale = 1;       ///< s_y
   float ratio = 1;              ///< M, limited to f32
-  int32_t mantissa = 0;         ///< m in [2^30, 2^31), or 0
+  int32_t mantissa = 0;         ///< m in [2^30, 2^31), or 0; of means, in [0, 2^31)
   int32_t exponent = 0;         ///< sh in [-31, 30]: M = m 2^(sh - 31), relative error <= 2^-31
   bool operator==(const Multiplier&) const = default;
 };
@@ -32,6 +32,12 @@ bool are_scales(double accumulator_scale, double output_scale);
 /// every sum other than 0 to the end of the codes. Throws ArgumentError, naming both scales,
 /// unless are_scales is true.
 Multiplier multiplier_of(double accumulator_scale, double output_scale);
+
+/// Multiplier of DoubleRounding for sums of `terms` codes that stand for their mean, as TFLite
+/// Micro computes it: the mantissa of that from `sum_scale` to `output_scale`, shifted left as
+/// far as 64 bits and the exponent allow, divided by `terms` and truncated, so from 2^29 on
+/// unless the exponent is -31. Throws as multiplier_of.
+Multiplier mean_multiplier_of(double sum_scale, double output_scale, int64_t terms);
 
 /// Mantissa in 16 bits, used for S64 accumulators on the targets: (m + 2^15) >> 16, at most
 /// 2^15 - 1.

@@ -191,8 +191,9 @@ TEST_CASE("integer program: values tell types, scales and ranges") {
         IntegerValue{{DType::U8, {2}}, {0.25}, 7, 0, 255});
   CHECK(value(integer::Sum{.axes = {1}}, f.q) ==
         IntegerValue{{DType::S32, {2}}, {0.25}, 0, int64_t{3} * -7, int64_t{3} * 248});
-  CHECK(value(integer::Sum{.axes = {1}, .keep_dims = true, .mean = true}, f.q) ==
-        IntegerValue{{DType::S32, {2, 1}}, {0.25 / 3}, 0, int64_t{3} * -7, int64_t{3} * 248});
+  IntegerValue mean{{DType::S32, {2, 1}}, {0.25 / 3}, 0, int64_t{3} * -7, int64_t{3} * 248};
+  mean.terms = 3;
+  CHECK(value(integer::Sum{.axes = {1}, .keep_dims = true, .mean = true}, f.q) == mean);
   CHECK(value(integer::Reshape{{.shape = {-1}}}, f.q).type == TensorType{DType::U8, {6}});
   CHECK(value(integer::Slice{{.axis = 1, .begin = -1}}, f.q).type ==
         TensorType{DType::U8, {2, 1}});

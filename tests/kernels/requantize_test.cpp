@@ -206,6 +206,29 @@ TEST_CASE("requantize: a mantissa represents its ratio to 31 bits") {
   CHECK(m.exponent == 1);
 }
 
+TEST_CASE("requantize: the mantissa of a mean is that of its sums, divided and truncated") {
+  const auto is = [](double s, double y, int64_t terms, int32_t mantissa, int32_t exponent) {
+    CAPTURE(s);
+    CAPTURE(terms);
+    const Multiplier m = mean_multiplier_of(s, y, terms);
+    CHECK(m.mantissa == mantissa);
+    CHECK(m.exponent == exponent);
+    CHECK(m.ratio == static_cast<float>(s / static_cast<double>(terms) / y));
+  };
+  is(0.5, 1, 3, 715827882, -1);
+  is(double{0.02f}, double{0.013f}, 49, 1078798646, -4);  // 1078798647 by the divided scale
+  is(double{0.3f}, double{0.001f}, 25, 805306361, 5);
+  is(1, 0x1p20, 6, 715827882, -21);
+  is(1, 1, (1 << 23) - 1, 536870976, -21);
+  // No exponent is below -31.
+  is(0x1p-31, 1, 7, 306783378, -31);
+  is(0x1p-40, 1, 7, 0, -2);
+  for (int64_t terms = 1; terms <= 1 << 20; terms *= 2) {
+    const Multiplier m = mean_multiplier_of(0.3, 0.17, terms);
+    CHECK(m == multiplier_of(0.3 / static_cast<double>(terms), 0.17));
+  }
+}
+
 TEST_CASE("requantize: scales and ratios that cannot be are refused") {
   const auto error = [](double accumulator_scale, double output_scale) {
     return test::error_text<ArgumentError>(

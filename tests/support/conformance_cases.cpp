@@ -412,6 +412,10 @@ ConformanceCase totals(Requantization requantization) {
     const ProgramNodeId x = sum(many, {1}, false, mean);
     b.requantize(x, {whole_grid(DType::U16, 0x1p12, 0), whole_grid(DType::S16, 0x1.8p-5, 0)});
   }
+  // 5/6 of sums, odd multiples of 3 of which are ties.
+  const ProgramNodeId sixes =
+      b.random_codes(draws, "sixes", {60, 6}, whole_grid(DType::S8, 0x1.4p-3, 0));
+  b.requantize(sum(sixes, {1}, false, true), {whole_grid(DType::S16, 0x1p-5, 0)});
   return b.done();
 }
 

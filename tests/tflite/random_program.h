@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "qtape/tests/tflite/tflite_programs.h"
@@ -21,7 +20,7 @@ class RandomLayers {
 
   IntegerProgram finished(int64_t layers) {
     for (int64_t i = 0; i < layers; ++i) add();
-    if (std::has_single_bit(static_cast<uint64_t>(shape()[2])) && below(2) == 0) add_mean();
+    if (below(2) == 0) add_mean();
     net_.flatten(label("flat"));
     const bool rounded = below(2) == 0;
     net_.linear(label("linear"), 2 + below(9), rounded, random_grid());
@@ -142,6 +141,7 @@ class RandomLayers {
   void add_mean() {
     integer::Sum op;
     op.axes = {2};
+    if (below(2) == 0) op.axes = {1, 2};
     op.mean = true;
     op.keep_dims = below(2) == 0;
     net_.add(std::move(op), label("sums"));

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "qtape/core/printable.h"
 #include "qtape/integer/core/quantized_weights.h"
@@ -120,11 +119,6 @@ void ModelNotes::add_differences(const OperatorView& view, const Layer& layer) {
   } else if (const auto* pool = std::get_if<PoolLayer>(&layer); pool && !pool->largest) {
     add("codes that may differ after conversion, since halves of the file's means are rounded "
         "away from the code 0, not from the value 0",
-        name);
-  } else if (const auto* mean = std::get_if<MeanLayer>(&layer)) {
-    if (std::has_single_bit(static_cast<uint64_t>(mean->terms))) return;
-    add("codes that may differ after conversion, since the file's factor of a mean is "
-        "truncated",
         name);
   } else if (const auto* function = std::get_if<FunctionLayer>(&layer)) {
     const int64_t count =
