@@ -51,15 +51,9 @@ NodeId rounded_bias(Graph& graph, const std::array<NodeId, 3>& operands,
   if (const auto found = known.find(key); found != known.end()) return found->second;
   const auto note = changed_bias(graph, operands, values);
   if (note && notes != nullptr) notes->push_back(*note);
-  const auto taken = [&](const std::string& label) {
-    for (const NodeId id : ids(graph)) {
-      if (graph[id].label == label) return true;
-    }
-    return false;
-  };
   const std::string wanted = graph[operands[0]].label + ".quantized";
   std::string label = wanted;
-  for (int k = 2; taken(label); ++k) label = fmt::format("{}.{}", wanted, k);
+  for (int k = 2; graph.find(label); ++k) label = fmt::format("{}.{}", wanted, k);
   const NodeId id =
       graph.add(FakeQuantizeBias{}, {operands.begin(), operands.end()}, std::move(label));
   known.emplace(key, id);

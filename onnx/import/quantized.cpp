@@ -10,6 +10,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/kernels/quantize/quantize.h"
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {
@@ -199,14 +200,11 @@ void CodeOperators::quantize_constant(OnnxConstant found, int32_t type) {
   settle();
   OnnxCodes own = codes(1, type, &found.shape);
   found.unrounded = true;
-  if (found.shape.elements() == 1) {
+  if (found.shape.elements() == 1 && !own.of_sums()) {
     // A number becomes an attribute, which no quantizer rounds.
-    const int64_t low = lowest_of(own), high = low + (int64_t{1} << own.bits) - 1;
-    const auto zero = static_cast<float>(own.zero_points[0]);
-    const float code = std::nearbyint(found.floats[0] / own.scales[0]) + zero;
-    found.floats[0] =
-        (std::clamp(code, static_cast<float>(low), static_cast<float>(high)) - zero) *
-        own.scales[0];
+    const QParams<float> q{own.scales[0], static_cast<float>(own.zero_points[0])};
+    const float code = kernels::code_of(found.floats[0], q, grid_of(quantizer_for(own, 0)));
+    found.floats[0] = kernels::value_of(code, q);
     found.unrounded = false;
   }
   found.codes = std::move(own);
