@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 
 #include "qtape/integer/core/integer_binding.h"
+#include "qtape/integer/core/weight_sums.h"
 #include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {
@@ -209,25 +212,57 @@ std::optional<bool> cmsis_single_rounding(Requantization requantization) {
 
 namespace {
 
+/// Smallest exponent of a multiplier: CMSIS-NN's mask for right shifts has 30 bits at most.
+constexpr int32_t least_exponent = -30;
+
 /// True if CMSIS-NN's intermediate results for sums up to `bound` fit in 32 bits: the sums
-/// shifted to the left, and the scaled results. Its mask for right shifts has 30 bits at most.
+/// shifted to the left, and the scaled results, which single rounding halves last.
 bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
-  constexpr int64_t most = int64_t{1} << 30;
-  return m.exponent >= -30 && bound < most >> std::max(m.exponent, 0);
+  constexpr int64_t most = int64_t{1} << 31;
+  if (m.mantissa == 0) return true;
+  return m.exponent >= least_exponent && bound < most >> std::max(m.exponent + 1, 0);
+}
+
+/// True if all sums up to `bound` become 0, as in channels without weights.
+bool vanishes(const Multiplier& m, int64_t bound) {
+  return std::ranges::all_of(
+      std::array{Requantization::SingleRounding, Requantization::DoubleRounding},
+      [&](Requantization each) {
+        return requantize(bound, m, each) == 0 && requantize(-bound, m, each) == 0;
+      });
+}
+
+/// Returns an upper bound of the magnitudes of the sums of each output over codes of 8 bits.
+std::vector<int64_t> bounds_of(const QuantizedWeights& weights) {
+  const std::vector<int8_t> codes = weights.unpacked();
+  const std::vector<int32_t> biases = weights.all_biases();
+  std::vector<WeightSums> sums(biases.size());
+  WeightSummation()(codes.data(), weights.terms(), true, 1, sums);
+  std::vector<int64_t> bounds;
+  for (size_t c = 0; c < sums.size(); ++c) {
+    const int64_t bound = 255 * sums[c].magnitude + std::abs(int64_t{biases[c]});
+    bounds.push_back(std::min(bound, weights.certificate.accumulator_bound));
+  }
+  return bounds;
 }
 
 }  // namespace
 
-std::string not_by_cmsis_nn(const CUse& use, int64_t bound) {
+std::string not_by_cmsis_nn(const CUse& use, const QuantizedWeights& weights) {
   if (use.grid == nullptr) return "its sums do not become codes, CMSIS-NN gives nothing else";
   if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) {
     return fmt::format("CMSIS-NN is called for codes of 8 bits, here {} become {}",
                        to_string_view(use.x->type.dtype), to_string_view(use.grid->dtype));
   }
-  const bool fits = std::ranges::all_of(use.output->scales, [&](double scale) {
-    return fits_cmsis_nn(multiplier_of(scale, use.grid->scale), bound);
-  });
-  return fits ? "" : "its sums pass the 32 bits in which CMSIS-NN scales them";
+  const std::vector<double>& scales = use.output->scales;
+  const std::vector<int64_t> bounds = bounds_of(weights);
+  for (size_t c = 0; c < bounds.size(); ++c) {
+    const Multiplier m = multiplier_of(scales[scales.size() == 1 ? 0 : c], use.grid->scale);
+    if (fits_cmsis_nn(m, bounds[c])) continue;
+    if (m.exponent < least_exponent && vanishes(m, bounds[c])) continue;
+    return "its sums pass the 32 bits in which CMSIS-NN scales them";
+  }
+  return "";
 }
 
 std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
@@ -247,6 +282,9 @@ std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
 std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
                        int64_t channels) {
   std::vector<Multiplier> m = multipliers_of(x, to.scale, node.requantization);
+  for (Multiplier& each : m) {
+    if (each.exponent < least_exponent) each.mantissa = each.exponent = 0;
+  }
   if (m.size() == 1) m.resize(static_cast<size_t>(channels), m[0]);
   const auto multipliers =
       each_of<int32_t>(m, [](const Multiplier& each) { return each.mantissa; });

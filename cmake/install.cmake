@@ -1,24 +1,60 @@
 include(CMakePackageConfigHelpers)
+# Sets of what is installed, a Debian package each (cmake/packages.cmake): libqtape, and
+# libqtape-NAME for each optional library; libqtape-dev to build against them; qtape, the programs.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libqtape-dev)
 # Each optional library is a set of its own, so that users without it need none of its
 # dependencies.
-function(qtape_install set)
-  install(TARGETS ${ARGN} EXPORT ${set}_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+function(qtape_install set component)
+  install(TARGETS ${ARGN} EXPORT ${set}_targets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
+    NAMELINK_COMPONENT libqtape-dev)
   install(EXPORT ${set}_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
 endfunction()
 get_property(libraries GLOBAL PROPERTY QTAPE_LIBRARIES)
 list(TRANSFORM libraries PREPEND qtape_ OUTPUT_VARIABLE targets)
-qtape_install(qtape ${targets} qtape_all)
+qtape_install(qtape libqtape ${targets} qtape_all)
 get_property(optional GLOBAL PROPERTY QTAPE_OPTIONAL_LIBRARIES)
 foreach(name IN LISTS optional)
-  qtape_install(qtape_${name} qtape_${name})
+  qtape_install(qtape_${name} libqtape-${name} qtape_${name})
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Programs, each with its manual page and its completion in bash, which it prints itself.
+foreach(target IN ITEMS qtape_tool train_mlp train_cnn train_keywords train_autoencoder)
+  if(NOT TARGET ${target})
+    continue()
+  endif()
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT qtape)
+  if(CMAKE_CROSSCOMPILING)
+    continue()
+  endif()
+  string(REGEX REPLACE "_tool$" "" name ${target})
+  set(pages ${PROJECT_BINARY_DIR}/pages)
+  file(MAKE_DIRECTORY ${pages})
+  add_custom_command(OUTPUT ${pages}/${name}.1 ${pages}/${name}
+    COMMAND ${target} --manual-page > ${pages}/${name}.1
+    COMMAND ${target} --bash-completion > ${pages}/${name}
+    DEPENDS ${target} VERBATIM)
+  add_custom_target(${target}_pages ALL DEPENDS ${pages}/${name}.1 ${pages}/${name})
+  install(FILES ${pages}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT qtape)
+  install(FILES ${pages}/${name} COMPONENT qtape
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endforeach()
+
 # qtape::qtape for those who build without CMake, wherever the prefix is moved to.
 file(RELATIVE_PATH QTAPE_PC_PREFIX
   ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 list(REVERSE libraries)
 list(TRANSFORM libraries PREPEND -lqtape_)
 list(JOIN libraries " " QTAPE_PC_LIBRARIES)
+set(QTAPE_PC_REQUIRES fmt)
+if(NOT BUILD_SHARED_LIBS)
+  # What static libraries link.
+  string(APPEND QTAPE_PC_REQUIRES " tbb zlib libzip")
+  set(QTAPE_PC_LIBRARIES "-Wl,--start-group ${QTAPE_PC_LIBRARIES} -Wl,--end-group -ldnnl -fopenmp")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qtape.pc.in ${PROJECT_BINARY_DIR}/qtape.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qtape.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 include(cmake/public_headers.cmake)
@@ -37,3 +73,6 @@ install(FILES ${PROJECT_BINARY_DIR}/qtape-config.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindLibZip.cmake
   ${PROJECT_BINARY_DIR}/qtape-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
+if(PROJECT_IS_TOP_LEVEL)
+  include(cmake/packages.cmake)
+endif()

@@ -18,13 +18,22 @@ target_compile_options(qtape_options INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>  # a loop that may be vectorised need not be
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
 
+# GCC 13 and later set these from -O2 on, and use no precompiled header across different settings.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-munroll-only-small-loops QTAPE_HAS_UNROLL_SETTING)
+set(QTAPE_COLD_OPTIONS -O1)
+if(QTAPE_HAS_UNROLL_SETTING)
+  list(APPEND QTAPE_COLD_OPTIONS -munroll-only-small-loops -mvzeroupper)
+endif()
+
 # What programs and tests add: their time goes to the library, so fast compilation is worth more.
 add_library(qtape_program_options INTERFACE)
 target_link_libraries(qtape_program_options INTERFACE qtape_options)
 target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-O1>)
 
-# qtape_library(<name> [OPTIONAL] [COLD] SOURCES ... LINK ... PRIVATE_LINK ...): a static library
-# qtape::<name>, which is installed and a part of qtape::qtape. OPTIONAL: no part of qtape::qtape.
+# qtape_library(<name> [OPTIONAL] [COLD] SOURCES ... LINK ... PRIVATE_LINK ...): a library
+# qtape::<name>, which is installed and a part of qtape::qtape; static, or shared where
+# BUILD_SHARED_LIBS is set. OPTIONAL: no part of qtape::qtape.
 # COLD: nothing of it runs in a step of training or in a session, so it is compiled fast.
 # The global properties QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
 function(qtape_library name)
@@ -35,9 +44,12 @@ function(qtape_library name)
     set_property(GLOBAL APPEND PROPERTY QTAPE_LIBRARIES ${name})
   endif()
   set(target qtape_${name})
-  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(${target} ${ARG_SOURCES})
   add_library(qtape::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  # Of the same minor version: before 1.0 the others may change interfaces.
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    DEFINE_SYMBOL "" INSTALL_RPATH "\$ORIGIN")
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -45,18 +57,19 @@ function(qtape_library name)
     PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
   # -O3 in every optimised build: the kernels rely on the loop vectoriser. In all libraries that
   # are not COLD: of an inline function that several compile, the linker keeps any one.
-  set(level $<IF:$<BOOL:${ARG_COLD}>,-O1,-O3>)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:${level}>)
-  if(QTAPE_OPTIMISE_ANYWAY)
-    target_compile_options(${target} PRIVATE ${level})
+  set(level $<IF:$<BOOL:${ARG_COLD}>,${QTAPE_COLD_OPTIONS},-O3>)
+  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release,RelWithDebInfo>:${level}>")
+  if(BUILD_SHARED_LIBS)
+    # Symbols of other libraries' templates stay inside, so that they meet no other version of
+    # them. Calls inside of a library are not redirected.
+    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+    set(symbols ${PROJECT_SOURCE_DIR}/cmake/exported.map)
+    target_link_options(${target} PRIVATE -Wl,--version-script=${symbols} -Wl,--no-undefined)
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${symbols})
   endif()
-endfunction()
-
-# qtape_program(<name> SOURCES ... LINK ...): an executable of the project.
-function(qtape_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE qtape_program_options qtape::qtape ${ARG_LINK})
+  if(QTAPE_OPTIMISE_ANYWAY)
+    target_compile_options(${target} PRIVATE "${level}")
+  endif()
 endfunction()
 
 # qtape_precompile(<target> HEADERS ...): what most sources of a target include is parsed once.
@@ -76,17 +89,28 @@ function(qtape_precompile target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
 
+# qtape_program(<name> SOURCES ... LINK ...): an executable of the project.
+function(qtape_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE qtape_program_options qtape::qtape ${ARG_LINK})
+  qtape_precompile(${name} FROM qtape_programs)
+endfunction()
+
 option(QTAPE_UNITY "Compile several sources at a time" ON)
 option(QTAPE_JOINED_TESTS "Compile several sources of tests at a time" ${QTAPE_UNITY})
 
-# qtape_unity(<target> [EXCEPT <sources>]): compiles the sources of a target several at a time, as
-# parsing the same headers is most of what each takes. EXCEPT: those that take long by themselves,
-# or whose names in anonymous namespaces others have as well.
+# qtape_unity(<target> [BATCH <number>] [EXCEPT <sources>]): compiles the sources of a target
+# several at a time, by default 40, as parsing the same headers is most of what each takes. EXCEPT:
+# those that take long by themselves, or whose names in anonymous namespaces others have as well.
 function(qtape_unity target)
-  cmake_parse_arguments(ARG "" "" "EXCEPT" ${ARGN})
+  cmake_parse_arguments(ARG "" "BATCH" "EXCEPT" ${ARGN})
   if(QTAPE_UNITY)
+    if(NOT ARG_BATCH)
+      set(ARG_BATCH 40)
+    endif()
     set_target_properties(${target} PROPERTIES
-      UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 20)
+      UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${ARG_BATCH})
     set_source_files_properties(${ARG_EXCEPT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
@@ -104,7 +128,7 @@ function(qtape_joined variable)
   list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   set(script ${PROJECT_SOURCE_DIR}/cmake/joined.cmake)
   while(ARG_SOURCES)
-    list(SUBLIST ARG_SOURCES 0 12 batch)
+    list(SUBLIST ARG_SOURCES 0 16 batch)
     list(REMOVE_ITEM ARG_SOURCES ${batch})
     list(TRANSFORM batch PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE paths)
     list(LENGTH all number)

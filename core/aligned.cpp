@@ -8,20 +8,27 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/process_limits.h"
 
 namespace qtape {
 namespace {
 
-int64_t machine_memory() {
-  return int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+/// Throws for more memory than there is: a kernel that overcommits grants any size, and kills
+/// the process when the pages are touched.
+void require_memory(int64_t bytes) {
+  static const int64_t machine = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  static const int64_t allowed = memory_limit("").value_or(machine);
+  require<Error>(bytes <= machine, "cannot allocate {} bytes: the machine has {}", bytes,
+                 machine);
+  require<Error>(bytes <= allowed,
+                 "cannot allocate {} bytes: the control group of this process allows {}", bytes,
+                 allowed);
 }
 
 }  // namespace
 
 AlignedBuffer::AlignedBuffer(int64_t bytes) : size_(aligned_size(std::max<int64_t>(bytes, 1))) {
-  // An overcommitting kernel grants any size and kills the process when the pages are touched.
-  require<Error>(size_ <= machine_memory(), "cannot allocate {} bytes: the machine has {}",
-                 size_, machine_memory());
+  require_memory(size_);
   const auto size = static_cast<size_t>(size_);
   void* data = ::operator new (size, std::align_val_t{alignment}, std::nothrow);
   if (data == nullptr) throw OutOfMemory(size_);

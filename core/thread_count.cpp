@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "qtape/core/cpu_quota.h"
+#include "qtape/core/process_limits.h"
 
 namespace qtape {
 namespace {

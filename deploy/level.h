@@ -86,7 +86,8 @@ class LevelRunner {
   virtual std::optional<IntegersView> integers(size_t i) const = 0;
   /// Returns the values of output `which` in the last run.
   virtual std::span<const float> output(size_t which) const = 0;
-  /// Explains how products are computed, one line per product with weights; may be empty.
+  /// Explains how the level computes, in lines: L3 in one per product with weights. May be
+  /// empty.
   virtual std::string report() const { return {}; }
 };
 

@@ -143,9 +143,9 @@ std::vector<Level> Verifier::levels() const {
   return all;
 }
 
-std::string Verifier::report() const {
-  const LevelRunner* backend = runner(Level::Backend);
-  return backend == nullptr ? std::string() : backend->report();
+std::string Verifier::report(Level level) const {
+  const LevelRunner* found = runner(level);
+  return found == nullptr ? std::string() : found->report();
 }
 
 void Verifier::note(Level other, size_t i, int64_t k, int64_t reference, int64_t came) {

@@ -108,8 +108,9 @@ class Verifier {
   int64_t mismatches() const;
   const std::optional<Mismatch>& first_mismatch() const { return first_; }
   const IntegerProgram& program() const { return subject_->conversion.program; }
-  /// Explains how L3 multiplies, one line per product with weights; empty if L3 does not run.
-  std::string report() const;
+  /// Explains how a level computes: how L3 multiplies, one line per product with weights, or
+  /// where L7 runs. Empty for levels without an explanation and for those that do not run.
+  std::string report(Level level = Level::Backend) const;
 
  private:
   /// Prepares memory and runners for the subject.

@@ -23,16 +23,20 @@ namespace {
 
 constexpr int most_bits_learned = 3;
 
-Op weight_quantizer(int bits, ScaleOrigin scales, CodeRange codes) {
+Op weight_quantizer(const QuantizationRecipe& recipe, int bits) {
+  const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
   return with_scales(quantize::weights(bits)
                          .with(&FakeQuantize::range, codes)
                          .with(&FakeQuantize::denominator, Denominator::HalfSpan),
-                     scales);
+                     *recipe.scales);
 }
 
-Op activation_quantizer(int bits, ScaleOrigin scales, bool positive) {
-  const Scheme scheme = positive ? Scheme::Symmetric : Scheme::Affine;
-  return with_scales(quantize::activations(bits).with(&FakeQuantize::scheme, scheme), scales);
+/// Returns the quantizer of activations, none of which are negative if `positive`.
+Op activation_quantizer(const QuantizationRecipe& recipe, int bits, bool positive) {
+  FakeQuantize quantizer = quantize::activations(bits);
+  quantizer.scheme = positive ? Scheme::Symmetric : Scheme::Affine;
+  if (recipe.signed_activations) quantizer = with_signed_codes(quantizer);
+  return with_scales(quantizer, *recipe.scales);
 }
 
 LayerBits bits_of(const QuantizationRecipe& recipe, const std::string& weight, bool end) {
@@ -216,8 +220,9 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
     recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
   }
   const std::vector<WeightedLayer> layers = weighted_layers(graph);
-  const ScaleOrigin scales =
-      recipe.scales.value_or(usual_scales(recipe.weight_bits, recipe.activation_bits));
+  if (!recipe.scales) {
+    recipe.scales = usual_scales(recipe.weight_bits, recipe.activation_bits);
+  }
   Graph result = graph;
   for (size_t i = 0; i < weights.size(); ++i) {
     const bool end = i == 0 || i + 1 == weights.size();
@@ -227,9 +232,8 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
       bits.activation_bits = recipe.mean_bits.value_or(usual_mean_bits(bits.activation_bits));
     }
     const Op input =
-        activation_quantizer(bits.activation_bits, scales, never_negative(graph, x));
-    const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
-    const InsertOptions options{.weight = weight_quantizer(bits.weight_bits, scales, codes),
+        activation_quantizer(recipe, bits.activation_bits, never_negative(graph, x));
+    const InsertOptions options{.weight = weight_quantizer(recipe, bits.weight_bits),
                                 .input = input,
                                 .pattern = weights[i]};
     const auto left = layer_weights(result);
@@ -240,8 +244,8 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   }
   const int mean_bits = recipe.mean_bits.value_or(usual_mean_bits(recipe.activation_bits));
   const int other_bits = recipe.other_bits.value_or(recipe.activation_bits);
-  return complete_quantizers(result, activation_quantizer(other_bits, scales, false),
-                             activation_quantizer(mean_bits, scales, false));
+  return complete_quantizers(result, activation_quantizer(recipe, other_bits, false),
+                             activation_quantizer(recipe, mean_bits, false));
 }
 
 Model quantized(const Model& model, const QuantizationRecipe& recipe,

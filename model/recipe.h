@@ -79,6 +79,9 @@ struct QuantizationRecipe {
   /// Bits of all other activations, which no layer reads: operands of sums and products, and
   /// values of functions such as the gates of recurrent layers. If empty, `activation_bits`.
   std::optional<int> other_bits = std::nullopt;
+  /// Activations have symmetric codes of both signs, the only codes of 16 bits in TensorFlow
+  /// Lite; otherwise unsigned ones.
+  bool signed_activations = false;
   /// The first entry that matches a layer's weight overrides the bits above.
   std::vector<LayerBits> layers = {};
   /// Leaves parts without an integer form, as listed by `float_parts`, in float instead of
@@ -109,6 +112,9 @@ struct QuantizationRecipe {
                 "by default those of activations",
                 bits)
             .called("bits of other activations"),
+        setting("signed_activations", &R::signed_activations,
+                "symmetric codes of both signs for activations, as TensorFlow Lite needs them "
+                "for 16 bits"),
         setting(
             "scales", &R::scales,
             "source of the scales of new quantizers; by default LSQ up to 3 bits, otherwise "
@@ -131,10 +137,11 @@ bool never_negative(const Graph& graph, NodeId id);
 /// Returns a copy of `graph`, which must have no quantizers, with the quantizers of the recipe:
 /// symmetric per output channel for weights, with scale max|x| / ((q_max - q_min) / 2) unless
 /// it is learned; for inputs of layers, unsigned symmetric if they are never negative,
-/// otherwise affine; and affine wherever else integers need one. Throws GraphError if nothing
-/// has weights, and for nodes that would have no integer form, all of which it lists, unless
-/// the recipe allows them. Throws ArgumentError for bits outside 2 to 16, for unsigned weight
-/// codes, and for a pattern that matches nothing; the message names the nearest weight.
+/// otherwise affine; and affine wherever else integers need one; signed symmetric for all of
+/// these with `signed_activations`. Throws GraphError if nothing has weights, and for nodes
+/// that would have no integer form, all of which it lists, unless the recipe allows them.
+/// Throws ArgumentError for bits outside 2 to 16, for unsigned weight codes, and for a pattern
+/// that matches nothing; the message names the nearest weight.
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
 /// Quantizes a model and keeps its values. Quantizers are calibrated on `samples` of `dataset`,

@@ -1,16 +1,11 @@
 #include "qtape/onnx/levels.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "qtape/core/error.h"
 #include "qtape/integer/program/integer_node.h"
-#include "qtape/io/arrays/arrays.h"
-#include "qtape/io/files.h"
 #include "qtape/onnx/interpreter/interpreter.h"
-#include "qtape/programs/console/subprocess.h"
+#include "qtape/onnx/onnx_runtime.h"
 
 namespace qtape {
 namespace {
@@ -121,48 +116,19 @@ class InterpreterRunner : public OnnxRunner {
   OnnxInterpreter model_;
 };
 
-/// Arrays are named by their index. Arguments: the model, and the files of inputs and outputs.
-constexpr const char* script = R"(
-import sys, numpy, onnxruntime
-model, inputs, outputs = sys.argv[1:]
-session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-given = numpy.load(inputs)
-feed = {each.name: given[str(i)] for i, each in enumerate(session.get_inputs())}
-values = session.run(None, feed)
-numpy.savez(outputs, **{str(i): value for i, value in enumerate(values)})
-)";
-
 class RuntimeRunner : public OnnxRunner {
  public:
   RuntimeRunner(const LevelContext& c, const OnnxExportOptions& options)
-      : OnnxRunner(c, options) {
-    require<Error>(
-        has_program("python3") &&
-            run_program({"python3", "-c", "import numpy, onnxruntime"}).exit_code == 0,
-        "{} needs python3 with onnxruntime and NumPy", to_string_view(onnx_runtime_level));
-  }
+      : OnnxRunner(c, options), runtime_(onnx_runtime(bytes(), c.threads)) {}
+
+  std::string report() const override { return runtime_->report(); }
 
  private:
   std::vector<Tensor> compute(std::span<const Tensor> inputs) override {
-    NamedTensors given;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      given.push_back({fmt::format("{}", i), inputs[i]});
-    }
-    // The folder exists only during this run: a signal between runs ends the process, and the
-    // folder would be left behind.
-    const TemporaryFolder folder;
-    write_file(folder.file("model.onnx"), bytes());
-    write_arrays(folder.file("inputs.npz"), given);
-    const Finished finished =
-        run_program({"python3", "-c", script, folder.file("model.onnx"),
-                     folder.file("inputs.npz"), folder.file("outputs.npz")});
-    require<Error>(finished.exit_code == 0, "ONNX Runtime failed: {}", finished.output);
-    std::vector<Tensor> outputs;
-    for (NamedTensor& each : read_arrays(folder.file("outputs.npz"))) {
-      outputs.push_back(std::move(each.tensor));
-    }
-    return outputs;
+    return runtime_->run(inputs);
   }
+
+  std::unique_ptr<OnnxRuntime> runtime_;
 };
 
 template <class Runner>

@@ -11,6 +11,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/programs/command_pages.h"
 #include "qtape/programs/console/program.h"
 #include "qtape/programs/console/standard_output.h"
 
@@ -190,6 +191,7 @@ template CLI::Validator range(double, double);
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   const std::string name = app.get_name();
   app.set_version_flag("--version", name + " " + QTAPE_VERSION, "Print the version and exit");
+  add_pages(app, QTAPE_VERSION);
   return console::run_program(name, [&] {
     if (!parse(app, argc, argv)) return 0;
     const auto commands = app.get_subcommands();

@@ -293,7 +293,7 @@ TEST_CASE("faults: and while images are read") {
   const test::Folder folder;
   const std::string images = folder.file("images");
   const std::string labels = folder.file("labels");
-  write_file(images, std::string("\0\0\10\3\0\0\0\3\0\0\0\2\0\0\0\2", 16) + "abcdefghijkl");
+  write_file(images, std::string("\0\0\10\3\0\0\0\3\0\0\0\2\0\0\0\2abcdefghijkl", 28));
   write_file(labels, std::string("\0\0\10\1\0\0\0\3\1\2\3", 11));
   try_reading(
       images, [&](const std::string& path) { return data::idx(path, labels); },

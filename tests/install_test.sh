@@ -47,10 +47,19 @@ cp "$source"/examples/*.cpp "$work/user"
 cat >"$work/user/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(user CXX)
-if(QTAPE_SOURCE)
+if(QTAPE_FETCHED)
+  include(FetchContent)
+  FetchContent_Declare(qtape SOURCE_DIR ${QTAPE_FETCHED})
+  FetchContent_MakeAvailable(qtape)
+elseif(QTAPE_SOURCE)
   add_subdirectory(${QTAPE_SOURCE} qtape EXCLUDE_FROM_ALL)
 else()
-  find_package(qtape REQUIRED)
+  find_package(qtape ${QTAPE_VERSION} REQUIRED COMPONENTS tflite ${QTAPE_COMPONENT})
+endif()
+# The settings of the library are not those of the project that uses it.
+get_property(options DIRECTORY PROPERTY COMPILE_OPTIONS)
+if(options OR CMAKE_CXX_STANDARD OR CMAKE_CXX_FLAGS OR BUILD_TESTING)
+  message(FATAL_ERROR "qtape sets options of its user: ${options} ${CMAKE_CXX_STANDARD} ${CMAKE_CXX_FLAGS}")
 endif()
 add_executable(user main.cpp)
 target_link_libraries(user PRIVATE qtape::qtape)
@@ -68,6 +77,28 @@ cmake -S "$work/user" -B "$work/installed" -G Ninja -DCMAKE_PREFIX_PATH="$work/p
 cmake --build "$work/installed" >"$work/log" || { cat "$work/log"; exit 1; }
 "$work/installed/user"
 (cd "$work" && [ "$(installed/user_xor | wc -l)" = 4 ])
+# Programs, with manual pages and completion.
+[ "$("$work/prefix/bin/qtape" --version)" = "qtape $(sed -n 's/^Version: //p' "$build/qtape.pc")" ]
+grep -q '^\.SS qtape export c$' "$work/prefix/share/man/man1/qtape.1"
+(
+  # shellcheck disable=SC1091
+  source "$work/prefix/share/bash-completion/completions/qtape"
+  COMP_WORDS=(qtape export c --ker) COMP_CWORD=3
+  _qtape
+  [ "${COMPREPLY[*]}" = --kernels ]
+)
+# Versions and components that are not installed are refused by name.
+refused() { # refused TEXT OPTION
+  if cmake -S "$work/user" -B "$work/refused" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" "$2" >"$work/log" 2>&1; then
+    echo "configures with $2"
+    exit 1
+  fi
+  tr -s '\n ' '  ' <"$work/log" >"$work/words"
+  grep -qF "$1" "$work/words" || { cat "$work/log"; exit 1; }
+  rm -rf "$work/refused"
+}
+refused 'compatible with requested version "0.2"' -DQTAPE_VERSION=0.2
+refused 'required component: frobnicate' -DQTAPE_COMPONENT=frobnicate
 # The licence, and use of the library by pkg-config, in a relocated prefix.
 [ -n "$(find "$work/prefix" -path '*/doc/*' -name LICENSE)" ]
 # pkg-config links every library that is installed, except the optional ones.
@@ -94,6 +125,9 @@ cmake --build "$work/app-built" >"$work/log" || { cat "$work/log"; exit 1; }
 cmake -S "$work/user" -B "$work/added" -G Ninja -DQTAPE_SOURCE="$source" >/dev/null
 cmake --build "$work/added" -- -t targets all >"$work/targets"
 grep -q '^user: CXX_EXECUTABLE_LINKER' "$work/targets"
+cmake -S "$work/user" -B "$work/fetched" -G Ninja -DQTAPE_FETCHED="$source" >/dev/null
+cmake --build "$work/fetched" -- -t targets all >"$work/targets"
+grep -q '^user: CXX_EXECUTABLE_LINKER' "$work/targets"
 # Without a build type of the project, the library is still optimized.
 optimised() {
   ninja -C "$1" -t commands qtape/core/libqtape_core.a >"$work/commands"
@@ -103,4 +137,4 @@ optimised "$work/added"
 cmake -S "$work/user" -B "$work/debug" -G Ninja -DQTAPE_SOURCE="$source" \
   -DCMAKE_BUILD_TYPE=Debug >/dev/null
 if optimised "$work/debug"; then exit 1; fi
-echo "7 passed, 0 failed"
+echo "12 passed, 0 failed"

@@ -224,6 +224,7 @@ TEST_CASE("layers: oneDNN, OpenMP and JSON each stay behind few files") {
         "onnx/import/patterns.h", "onnx/import/functions.h", "onnx/import/code_nodes.h",
         "onnx/import/integer_products.h", "onnx/import/named_nodes.h"}},
       {"google/", {"onnx/import/import.cpp"}},
+      {"onnxruntime", {"onnx/onnx_runtime.cpp"}},
       {"flatbuffers/", {"tflite/flat_table.cpp", "tflite/model_bytes.cpp"}},
       {"xtensor/", {"engine/views.h", "model/xtensor.h"}}};
   for (const Include& include : includes_of(folders())) {

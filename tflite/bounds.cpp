@@ -1,6 +1,7 @@
 #include "qtape/tflite/bounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -20,18 +21,36 @@ void check_shifted(int64_t bound, double factor, int exponent) {
         "its sums reach {} times the factor {}, expected at most 2^31 - 1", bound, factor);
 }
 
-/// Checks integers of at most `bound` times s / y_scale.
-void check_scaled(int64_t bound, double s, double y_scale) {
+void check_scales(double s, double y_scale) {
   check(kernels::are_scales(s, y_scale), "has the scales {} and {}, expected normal numbers", s,
         y_scale);
+}
+
+/// Checks integers of at most `bound` times s / y_scale.
+void check_scaled(int64_t bound, double s, double y_scale) {
+  check_scales(s, y_scale);
   check_shifted(bound, s / y_scale, multiplier_of(s, y_scale).exponent);
+}
+
+/// Checks sums of 64 bits of at most `bound`, whose product with s / y_scale has 32 bits.
+void check_wide(int64_t bound, double s, double y_scale) {
+  check_scales(s, y_scale);
+  constexpr double most_factor = 128;
+  constexpr double most = std::numeric_limits<int32_t>::max();
+  const double factor = s / y_scale;
+  check(multiplier_of(s, y_scale).exponent < 8,
+        "its sums are multiplied by {}, expected less than {}", factor, most_factor);
+  // The multiplier has 15 bits.
+  check(static_cast<double>(bound) * factor * (1 + 0x1p-14) < most,
+        "its sums reach {} times the factor {}, expected less than 2^31 - 1", bound, factor);
 }
 
 }  // namespace
 
 void check_requantized(const IntegerValue& x, double y_scale) {
   const int64_t bound = x.is_codes() ? x.limit() : std::max(std::abs(x.low), std::abs(x.high));
-  for (const double s : x.scales) check_scaled(bound, s, y_scale);
+  const bool wide = x.is_accumulators() && x.accumulator == Accumulator::S64;
+  for (const double s : x.scales) (wide ? check_wide : check_scaled)(bound, s, y_scale);
 }
 
 void check_product(const IntegerValue& a, const IntegerValue& b, double y_scale) {
@@ -40,9 +59,10 @@ void check_product(const IntegerValue& a, const IntegerValue& b, double y_scale)
 
 void check_sum(const IntegerValue& a, const IntegerValue& b, double y_scale) {
   const double larger = std::max(a.scales[0], b.scales[0]);
-  check(2 * larger < 0x1p20 * y_scale,
-        "adds codes of the scale {} to a scale of {}, expected more than 2^-19 of it", larger,
-        y_scale);
+  const int shift = a.type.dtype == DType::S16 ? 15 : 20;
+  check(2 * larger < std::ldexp(y_scale, shift),
+        "adds codes of the scale {} to a scale of {}, expected more than 2^-{} of it", larger,
+        y_scale, shift - 1);
 }
 
 void check_mean(int64_t n, const IntegerValue& x, double y_scale) {
@@ -56,6 +76,8 @@ void check_mean(int64_t n, const IntegerValue& x, double y_scale) {
 }
 
 void check_softmax(const IntegerValue& x) {
+  check(x.type.dtype == DType::S8, "has codes of {}, expected s8",
+        to_string_view(x.type.dtype));
   constexpr int64_t most = 511;
   check(x.type.shape.rank() > 0 && x.type.shape[-1] <= most,
         "has rows of {}, expected up to {} codes along the last axis", to_string(x.type.shape),

@@ -11,12 +11,13 @@ namespace qtape {
 /// Returns `program`, which must have DoubleRounding, as the bytes of a `.tflite` model of one
 /// sample, with which the reference kernels of TensorFlow Lite Micro compute its codes.
 ///
-/// - Inputs and outputs are INT8: the codes of the quantizers of the program's inputs, and
-/// those
-///   that its outputs dequantize. `notes` receives how to quantize each input and dequantize
-///   each output.
-/// - Unsigned codes become signed ones, less 128; convolutions along one axis become
-///   convolutions over images of one row; padding that is neither SAME nor VALID becomes a PAD.
+/// - Inputs and outputs are INT8 or INT16: the codes of the quantizers of the program's inputs,
+///   and those that its outputs dequantize. `notes` receives how to quantize each input and
+///   dequantize each output, and the layers whose weights of up to 4 bits are not INT4.
+/// - Unsigned codes become signed ones, less 128. Codes of 16 bits must be signed and have the
+///   zero point 0. Weights of up to 4 bits are INT4 where TensorFlow Lite Micro has a kernel.
+/// - Convolutions along one axis become convolutions over images of one row; padding that is
+///   neither SAME nor VALID becomes a PAD.
 /// - Tensors have the labels of their nodes.
 ///
 /// Throws GraphError with a list of all nodes that TensorFlow Lite Micro does not compute

@@ -67,7 +67,7 @@ FlatTable FlatTable::root(std::string_view bytes, const char* wanted) {
   require<FormatError>(bytes.size() < FLATBUFFERS_MAX_BUFFER_SIZE,
                        "the file has {} bytes, expected fewer than 2 GiB", bytes.size());
   auto buffer = std::make_shared<FlatBuffer>(bytes);
-  const flat::uoffset_t offset = buffer->verifier.VerifyOffset(0);
+  const size_t offset = buffer->verifier.VerifyOffset(0);
   require<FormatError>(offset != 0, "the root lies outside of the file");
   const uint8_t* table = buffer->data + offset;
   return {std::move(buffer), table, {}};
@@ -139,7 +139,7 @@ std::vector<FlatTable> FlatTable::tables(FlatField field) const {
     const auto* from =
         reinterpret_cast<const uint8_t*>(offsets.data()) + i * sizeof(flat::uoffset_t);
     const std::string place = fmt::format("{}[{}]", place_of(field), i);
-    const flat::uoffset_t offset =
+    const size_t offset =
         buffer_->verifier.VerifyOffset(static_cast<size_t>(from - buffer_->data));
     require<FormatError>(offset != 0, "{}: lies outside of the file", place);
     found.push_back(FlatTable(buffer_, from + offset, place));

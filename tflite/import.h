@@ -11,12 +11,13 @@
 
 namespace qtape {
 
-/// Reads an int8 `.tflite` model as a program of DoubleRounding whose codes are those of the
-/// reference kernels of TensorFlow Lite Micro, in every tensor.
+/// Reads a `.tflite` model of int8, or of int16 activations and int8 weights, as a program of
+/// DoubleRounding whose codes are those of the reference kernels of TensorFlow Lite Micro, in
+/// every tensor.
 ///
 /// - Inputs are f32: a quantizer, which rounds halves away from zero, makes the codes of the
-///   file's int8 input. Outputs are the floats that the file's codes represent. (q - zp) s fed
-///   to an input gives the code q.
+///   file's input. Outputs are the floats that the file's codes represent. (q - zp) s fed to an
+///   input gives the code q.
 /// - Nodes that write codes have the names of the tensors; a number is appended to a name in
 ///   use.
 /// - The first axis is the batch if its extent is 1 in all activations; otherwise the program
@@ -33,8 +34,8 @@ IntegerProgram import_tflite(const std::string& path,
 /// Reads a model from the bytes of a file.
 IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* notes = nullptr);
 
-/// Reads a `.tflite` model in floats, in int8, or with int8 weights and floats as a graph with
-/// its values.
+/// Reads a `.tflite` model in floats, in codes as above, or with int8 weights and floats as a
+/// graph with its values.
 ///
 /// - Inputs and outputs are f32, in the layout of the file: images [n, h, w, c]. The batch is
 ///   as stated above.

@@ -140,8 +140,9 @@ class MicroRunner : public LevelRunner {
   std::optional<IntegersView> integers(size_t i) const override {
     const ProgramNodeId id = context_.subject.conversion.pairs[i].program;
     if (values_[id].bytes == 0) return std::nullopt;
-    return IntegersView{DType::S8, values_[id].data.data(),
-                        signed_offset(program()[id].value.type.dtype)};
+    const DType dtype = program()[id].value.type.dtype;
+    return IntegersView{size_of(dtype) == 1 ? DType::S8 : DType::S16, values_[id].data.data(),
+                        signed_offset(dtype)};
   }
   std::span<const float> output(size_t which) const override { return outputs_[which]; }
 
@@ -233,8 +234,14 @@ class MicroRunner : public LevelRunner {
     const IntegerValue& value = program()[from].value;
     const auto scale = static_cast<float>(value.scales[0]);
     const int64_t zero = value.zero_point - signed_offset(value.type.dtype);
-    const auto* codes = reinterpret_cast<const int8_t*>(values_[from].data.data());
-    for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(codes[i] - zero) * scale;
+    const auto set = [&]<class Code>(const Code* codes) {
+      for (size_t i = 0; i < to.size(); ++i) {
+        to[i] = static_cast<float>(codes[i] - zero) * scale;
+      }
+    };
+    const std::byte* codes = values_[from].data.data();
+    if (size_of(value.type.dtype) == 1) return set(reinterpret_cast<const int8_t*>(codes));
+    set(reinterpret_cast<const int16_t*>(codes));
   }
 
   LevelContext context_;

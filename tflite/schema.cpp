@@ -104,6 +104,7 @@ TfliteOperator operator_of(const FlatTable& table, std::span<const TfliteOperato
   const uint8_t type = table.number<uint8_t>({3, "builtin_options_type"}, 0);
   if (const auto options = table.table({4, "builtin_options"})) {
     made.options = options_of(type, *options);
+    made.has_other_options = std::holds_alternative<std::monostate>(made.options);
   }
   return made;
 }
@@ -161,6 +162,18 @@ TfliteModel parse_model(std::string_view bytes) {
                        graphs.size());
   read_graph(graphs[0], codes, model);
   return model;
+}
+
+std::optional<DType> code_type(TfliteType type) {
+  if (type == TfliteType::Int8) return DType::S8;
+  if (type == TfliteType::Int16) return DType::S16;
+  return std::nullopt;
+}
+
+std::optional<TfliteType> type_of_codes(DType dtype) {
+  if (dtype == DType::S8) return TfliteType::Int8;
+  if (dtype == DType::S16) return TfliteType::Int16;
+  return std::nullopt;
 }
 
 std::string name_of(TfliteType type) {

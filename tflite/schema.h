@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "qtape/core/enum_names.h"
+#include "qtape/core/types.h"
 
 /// Models of TensorFlow Lite.
 namespace qtape::tflite {
@@ -30,6 +32,11 @@ enum class TfliteType : int8_t {
   Int8 = 9,
   Int4 = 17
 };
+
+/// Returns the type of the codes of a tensor of activations, INT8 or INT16; empty for others.
+std::optional<DType> code_type(TfliteType type);
+/// Returns the type of a tensor whose codes are s8 or s16; empty for others.
+std::optional<TfliteType> type_of_codes(DType dtype);
 
 enum class Activation : int8_t { None, Relu, ReluN1To1, Relu6, Tanh, SignBit };
 enum class PaddingType : int8_t { Same, Valid };
@@ -91,6 +98,7 @@ struct Conv2dOptions {
   Activation activation = Activation::None;
   int32_t dilation_w = 1;
   int32_t dilation_h = 1;
+  TfliteType bias_type = TfliteType::Float32;  ///< of INT16 without a bias
   static constexpr auto fields() {
     using O = Conv2dOptions;
     return std::tuple{OptionField{0, "padding", &O::padding},
@@ -98,7 +106,8 @@ struct Conv2dOptions {
                       OptionField{2, "stride_h", &O::stride_h},
                       OptionField{3, "fused_activation_function", &O::activation},
                       OptionField{4, "dilation_w_factor", &O::dilation_w},
-                      OptionField{5, "dilation_h_factor", &O::dilation_h}};
+                      OptionField{5, "dilation_h_factor", &O::dilation_h},
+                      OptionField{6, "quantized_bias_type", &O::bias_type}};
   }
 };
 
@@ -147,11 +156,13 @@ struct FullyConnectedOptions {
   Activation activation = Activation::None;
   WeightsFormat weights_format = WeightsFormat::Default;
   bool keep_num_dims = false;
+  TfliteType bias_type = TfliteType::Float32;  ///< of INT16 without a bias
   static constexpr auto fields() {
     using O = FullyConnectedOptions;
     return std::tuple{OptionField{0, "fused_activation_function", &O::activation},
                       OptionField{1, "weights_format", &O::weights_format},
-                      OptionField{2, "keep_num_dims", &O::keep_num_dims}};
+                      OptionField{2, "keep_num_dims", &O::keep_num_dims},
+                      OptionField{4, "quantized_bias_type", &O::bias_type}};
   }
 };
 
@@ -177,9 +188,11 @@ struct ConcatenationOptions {
 struct AddOptions {
   static constexpr uint8_t union_type = 11;
   Activation activation = Activation::None;
+  bool shifts_int16 = true;  ///< scales of INT16 are powers of 2; Micro has multipliers
   static constexpr auto fields() {
     using O = AddOptions;
-    return std::tuple{OptionField{0, "fused_activation_function", &O::activation}};
+    return std::tuple{OptionField{0, "fused_activation_function", &O::activation},
+                      OptionField{1, "pot_scale_int16", &O::shifts_int16}};
   }
 };
 
@@ -247,6 +260,7 @@ struct TfliteOperator {
   std::vector<int32_t> inputs;  ///< tensors; -1: left out
   std::vector<int32_t> outputs;
   Options options;
+  bool has_other_options = false;  ///< of a type that is not read here
 };
 
 /// The first subgraph of a model.

@@ -123,7 +123,7 @@ std::string conv_not_by_cmsis_nn(const integer::Conv& op, const CUse& use) {
   if (is_depthwise(c) && is_three_by_three(window) && end_padding(window.w) > 1) {
     return "CMSIS-NN's depthwise 3 x 3 reads past more than one column of padding";
   }
-  return not_by_cmsis_nn(use, op.weights.certificate.accumulator_bound);
+  return not_by_cmsis_nn(use, op.weights);
 }
 
 bool is_by_cmsis_nn(const integer::Conv& op, const CUse& use) {

@@ -36,7 +36,7 @@ void write_cmsis(const integer::Linear& op, CNode& node) {
 }  // namespace
 
 inline void write(const integer::Linear& op, CNode& node) {
-  node.own_because = not_by_cmsis_nn(node.use(), op.weights.certificate.accumulator_bound);
+  node.own_because = not_by_cmsis_nn(node.use(), op.weights);
   if (node.kernels == CKernels::CmsisNn && node.own_because.empty()) {
     return write_cmsis(op, node);
   }

@@ -37,4 +37,8 @@ void start_clock(void) {
   SYSTICK[0] = 5;        /* enabled, clock of the processor */
 }
 
-uint32_t clocks(void) { return 0xFFFFFF - SYSTICK[2]; }
+uint32_t clocks(void) {
+  const uint32_t left = SYSTICK[2];
+  const uint32_t passed_zero = SYSTICK[0] & (1u << 16);
+  return passed_zero ? 0 : 0xFFFFFF - left;
+}

@@ -10,8 +10,9 @@ void print_number(int64_t number);
 /* Ends the program with an exit code. */
 void leave(int code);
 
-/* Starts to count processor clocks; the counter has 24 bits. */
+/* Starts to count clocks of the timer, with 24 bits. */
 void start_clock(void);
+/* Returns the clocks since then; 0 if there were more than 24 bits hold. */
 uint32_t clocks(void);
 
 #endif

@@ -6,7 +6,8 @@
  *     main.c board.c startup.c network.c network_test.c
  *   qemu-system-arm -M mps2-an386 -nographic -semihosting -icount shift=0 -kernel firmware.elf
  *
- * With -icount shift=0, QEMU's clock advances by one nanosecond per instruction. */
+ * With -icount shift=0, QEMU's clock advances by one nanosecond per instruction. The timer of
+ * mps2-an386 has 25 MHz: one of its clocks is 40 instructions. */
 #include "board.h"
 
 #ifndef NETWORK
@@ -43,7 +44,12 @@ int main(void) {
   start_clock();
   for (step = 0; step < NETWORK_STEP_COUNT; ++step) (void)NAME(NETWORK, _step)(context, step);
   print("clocks of a run: ");
-  print_number(clocks());
+  const uint32_t passed = clocks();
+  if (passed > 0) {
+    print_number(passed);
+  } else {
+    print("more than the timer counts");
+  }
   print("\n");
   return wrong == 0 ? 0 : 1;
 }

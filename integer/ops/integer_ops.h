@@ -25,8 +25,6 @@
 #include "qtape/integer/ops/requantize.h"
 #include "qtape/integer/ops/softmax.h"
 #include "qtape/integer/ops/structure.h"
-#include "qtape/ops/max_pool.h"
-#include "qtape/ops/upsample.h"
 
 namespace qtape {
 

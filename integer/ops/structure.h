@@ -8,9 +8,11 @@
 #include "qtape/integer/core/integer_op.h"
 #include "qtape/ops/concat.h"
 #include "qtape/ops/gather.h"
+#include "qtape/ops/max_pool.h"
 #include "qtape/ops/reshape.h"
 #include "qtape/ops/slice.h"
 #include "qtape/ops/transpose.h"
+#include "qtape/ops/upsample.h"
 
 namespace qtape::integer {
 
@@ -56,6 +58,7 @@ struct Structure : Op {
   void update(const IntegerBinding& binding, IntegerValue& y) const {
     update_structure(binding, y);
   }
+  /// Specialized for each op, and declared there.
   IntegerKernel reference(const IntegerBinding& binding) const;
   IntegerKernel optimized(const IntegerBinding& binding) const {
     return structure_kernel(binding, [this](const Binding& b) { return this->forward(b); });
@@ -65,14 +68,30 @@ struct Structure : Op {
 
 /// Concatenation of codes along an axis.
 using Concat = Structure<qtape::Concat>;
+template <>
+IntegerKernel Structure<qtape::Concat>::reference(const IntegerBinding& binding) const;
 /// Codes or indices of a range along an axis.
 using Slice = Structure<qtape::Slice>;
+template <>
+IntegerKernel Structure<qtape::Slice>::reference(const IntegerBinding& binding) const;
 /// Codes or indices at constant places along an axis.
 using Gather = Structure<qtape::Gather>;
+template <>
+IntegerKernel Structure<qtape::Gather>::reference(const IntegerBinding& binding) const;
 /// Elements (codes, floats or accumulators with one scale) with their axes permuted.
 using Transpose = Structure<qtape::Transpose>;
+template <>
+IntegerKernel Structure<qtape::Transpose>::reference(const IntegerBinding& binding) const;
 /// The same elements (codes, accumulators or floats) in another shape. Accumulators with a
 /// scale per channel must keep their last axis.
 using Reshape = Structure<qtape::Reshape>;
+template <>
+IntegerKernel Structure<qtape::Reshape>::reference(const IntegerBinding& binding) const;
+
+// The largest code of each window, and codes repeated along an axis.
+template <>
+IntegerKernel Structure<qtape::MaxPool>::reference(const IntegerBinding& binding) const;
+template <>
+IntegerKernel Structure<qtape::Upsample>::reference(const IntegerBinding& binding) const;
 
 }  // namespace qtape::integer

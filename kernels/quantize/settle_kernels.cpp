@@ -42,8 +42,8 @@ SettleLoop<T> settle_version() {
         const T max = blend<form>(cold, s.weights, old.max, range.max);
         const ValueRange<T> now{(cold & zeros) ? T(0) : min,
                                 (cold & zeros) ? zeros_mark<T> : max};
-        s.first[c] = s.observe ? now.min : old.min;
-        s.second[c] = s.observe ? now.max : old.max;
+        if (s.observe) s.first[c] = now.min;
+        if (s.observe) s.second[c] = now.max;
         const bool use = never | s.observe;
         range = range_in_use(ValueRange<T>{use ? now.min : old.min, use ? now.max : old.max});
       }
@@ -56,7 +56,7 @@ SettleLoop<T> settle_version() {
         const T now = (cold & zeros) ? zeros_mark<T> : blended;
         const T used = (never | s.observe) ? now : old;
         q.scale = scale_in_use(used == zeros_mark<T> ? of_zeros : used, s.grid);
-        s.first[c] = s.observe ? now : old;
+        if (s.observe) s.first[c] = now;
       }
       s.scale[c] = q.scale;
       s.zero_point[c] = q.zero_point;

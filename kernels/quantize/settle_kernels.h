@@ -69,7 +69,7 @@ struct Settling {
   Grid grid;
   const T* min = nullptr;  ///< of the data of this call; min > max if there are none
   const T* max = nullptr;
-  T* first = nullptr;  ///< states, updated if `observe`
+  T* first = nullptr;  ///< states, written only if `observe`: threads may share them
   T* second = nullptr;
   T* scale = nullptr;  ///< scale in use
   T* zero_point = nullptr;

@@ -288,6 +288,12 @@ CodeRange usual_weight_codes(int bits) {
   return bits <= most_bits_full ? CodeRange::Full : CodeRange::Narrow;
 }
 
+FakeQuantize with_signed_codes(FakeQuantize quantizer) {
+  quantizer.range = CodeRange::Full;
+  quantizer.scheme = Scheme::Symmetric;
+  return quantizer;
+}
+
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
                                     std::optional<CodeRange> weight_codes) {
   require<ArgumentError>(weight_codes != CodeRange::Unsigned,

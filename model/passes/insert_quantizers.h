@@ -53,6 +53,9 @@ CodeRange usual_weight_codes(int bits);
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
                                     std::optional<CodeRange> weight_codes = std::nullopt);
 
+/// Returns a quantizer of activations with symmetric codes of both signs: the zero point is 0.
+FakeQuantize with_signed_codes(FakeQuantize quantizer);
+
 /// Returns a copy of `graph` with quantizers for the operands of each product with weights
 /// (MatMul, Conv1d or Conv2d) whose weights depend on no input and have a matching label. The
 /// label is that of the parameter that the weight is or, as with a folded batch norm, from

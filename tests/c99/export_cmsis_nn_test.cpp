@@ -61,6 +61,36 @@ TEST_CASE("exported C: steps say which function of CMSIS-NN computes them, or wh
         "fc: own C: its sums do not become codes, CMSIS-NN gives nothing else");
 }
 
+/// Returns a 1 x 1 convolution of two channels, the first without weights, as converters leave
+/// channels that are 0: a tiny scale and a large bias.
+IntegerProgram dead_channel(float scale, int32_t bias) {
+  test::ProgramBuilder b(Requantization::DoubleRounding);
+  const CodeGrid grid = test::whole_grid(DType::S8, 0.25, 3);
+  const test::Weights w{{0, 0, 100, -70}, {scale, 0.9f}, {bias, 5}, 8};
+  const ProgramNodeId sums =
+      b.conv(b.codes({1, 3, 3, 2}, grid), integer::Conv{.taps = {1, 1}}, 2, w, "conv");
+  return b.of({b.add(integer::Requantize{grid}, {sums}, "conv.codes")});
+}
+
+std::string kernel_of_last(const IntegerProgram& program) {
+  return c_kernel_text(export_c(program, {.kernels = CKernels::CmsisNn, .test = {.inputs = 1}})
+                           .written.steps.back());
+}
+
+TEST_CASE("exported C: CMSIS-NN computes channels whose sums always become 0") {
+  constexpr float least = 3e-10f;    // a right shift by 31
+  constexpr float nothing = 1e-11f;  // a multiplier of 0
+  constexpr int32_t large = 1 << 30;
+  CHECK(kernel_of_last(dead_channel(nothing, large)) == "arm_convolve_wrapper_s8");
+  CHECK(kernel_of_last(dead_channel(least, large)) == "arm_convolve_wrapper_s8");
+  // Its result is 1, by a shift that CMSIS-NN has no mask for.
+  CHECK(kernel_of_last(dead_channel(4.6e-10f, 2000000000)) ==
+        "own C: its sums pass the 32 bits in which CMSIS-NN scales them");
+  CHECK(kernel_of_last(dead_channel(0.4f, large)) == "arm_convolve_wrapper_s8");
+  CHECK(kernel_of_last(dead_channel(0.9f, large)) ==
+        "own C: its sums pass the 32 bits in which CMSIS-NN scales them");
+}
+
 TEST_CASE("exported C: bytes of weights are those that are stored") {
   const IntegerProgram program = small_convolutions(Requantization::SingleRounding, 3, 4);
   const auto bytes = [&](CKernels kernels) {
@@ -124,6 +154,11 @@ TEST_CASE("exported C: a CMSIS-NN that rounds otherwise is told before anything 
       CHECK(self_test(program, once ? twice : single) ==
             "net: status sample 0 index -1: expected 0, got 4\n");
     }
+  }
+  for (const float scale : {1e-11f, 3e-10f, 1e-7f, 0.4f}) {
+    CAPTURE(scale);
+    CHECK(self_test(dead_channel(scale, 1 << 30), twice).find("all as expected") !=
+          std::string::npos);
   }
 }
 

@@ -98,3 +98,22 @@ TEST_CASE("channels first: codes are moved rather than floats, and channels with
         "Linear %2 'fc' (%1 'q' u8[2, 3, 4]): its accumulators have 2 scales, one for each "
         "channel, which must stay the last axis: output floats instead");
 }
+
+TEST_CASE("integer axes: accumulators with a scale per channel keep their last axis") {
+  test::ProgramBuilder b;
+  const ProgramNodeId q = b.codes({2, 3, 4}, test::whole_grid(DType::U8, 0.25, 7));
+  const ProgramNodeId fc =
+      b.linear(q, {{5, -3, 2, 1, 7, 0, -9, 4}, {0.5f, 2.0f}, {100, -20}}, "fc");
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{6, 2}, std::vector<int64_t>{2, 3, 1, 2}}) {
+    const ProgramNodeId y = b.add(integer::Reshape{{.shape = shape}}, {fc});
+    CHECK(b.program[y].value.scales == b.program[fc].value.scales);
+  }
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{2, 2, 3}, std::vector<int64_t>{2, 6}, std::vector<int64_t>{12}}) {
+    CAPTURE(shape);
+    CHECK(test::error_text<GraphError>([&] {
+            b.add(integer::Reshape{{.shape = shape}}, {fc});
+          }).find("the last axis must be preserved, got [") != std::string::npos);
+  }
+}

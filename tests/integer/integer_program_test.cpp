@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qtape/integer/program/integer_outputs.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_programs.h"
 
@@ -232,4 +233,30 @@ TEST_CASE("integer program: all nodes as text") {
       "%2 'fc' s32[2, 2] = Linear [2, 3] of 8 bits (%1 'q') scale 0.125 to 0.5, -2301..1857\n"
       "   proven: accumulators 2301 of 2147483647 (x9.33e+05), parts 2295 of 16777215 (x7.31e+03), pairs 2295 of 32767 (x14.3)\n"
       "%3 'y' f32[2, 2] = Dequantize {low: 0} (%2 'fc')\n");
+}
+
+TEST_CASE("integer program: outputs in integers leave out their last Dequantize") {
+  test::ProgramBuilder b;
+  const ProgramNodeId q = b.codes({2, 3}, s8);
+  const ProgramNodeId y = b.add(integer::Dequantize{}, {q}, "y");
+  const IntegerProgram program = with_integer_outputs(b.of({y, q}));
+  CHECK(program.size() == 2);
+  CHECK(std::ranges::equal(program.outputs(), std::vector{program.at("q"), program.at("q")}));
+  CHECK(with_integer_outputs(program) == program);
+}
+
+TEST_CASE("integer program: floats that are more than their integers are refused") {
+  CHECK(error_text<GraphError>([] { (void)with_integer_outputs(test::small_program()); }) ==
+        "output 'y': its floats are limited, the integers are not");
+  test::ProgramBuilder b;
+  const ProgramNodeId q = b.codes({2, 3}, s8);
+  const ProgramNodeId y = b.add(integer::Dequantize{}, {q}, "y");
+  const ProgramNodeId again = b.add(integer::Quantize{u8}, {y}, "again");
+  CHECK(error_text<GraphError>([&] {
+          (void)with_integer_outputs(b.of({y, again}));
+        }) == "output 'y': Quantize 'again' reads its floats");
+  test::ProgramBuilder floats;
+  const ProgramNodeId x = floats.add(integer::Input{.shape = {2}}, {}, "x");
+  CHECK(error_text<GraphError>([&] { (void)with_integer_outputs(floats.of({x})); }) ==
+        "output 'x': its floats are of Input, expected Dequantize");
 }

@@ -110,6 +110,21 @@ std::string wrong(const Trial& t, std::vector<float> x, bool values, bool in_pla
   return found.text();
 }
 
+/// First difference of the loop for short runs from the scalar functions, for the first
+/// channel.
+std::string wrong_values(const Trial& t, const std::vector<float>& x, int64_t n) {
+  const QuantizeChunk<float> r = t.chunk();
+  std::vector<float> y(static_cast<size_t>(n) + 1, -123);
+  requantize_values_loop(t.version())(x.data(), y.data(), n, &r);
+  const QParams<float> q{t.scale[0], t.zero_point[0]};
+  test::FirstDifference found;
+  for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+    found.compare(y[i] + 0.0f, value_of(code_of(x[i], q, t.grid), q) + 0.0f, "value");
+  }
+  found.compare(y.back(), -123.0f, "the element after the last");
+  return found.text();
+}
+
 }  // namespace
 
 TEST_CASE("code kernels: codes, values and masks are those of the scalar functions") {
@@ -137,6 +152,7 @@ TEST_CASE("code kernels: codes, values and masks are those of the scalar functio
                 CHECK(wrong<Code>(trial, x, true, false) == "");
                 CHECK(wrong<Code>(trial, x, true, true) == "");
               });
+              for (const int64_t n : {1, 7, 33, 496}) CHECK(wrong_values(trial, x, n) == "");
             }
           }
         }

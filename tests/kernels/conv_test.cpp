@@ -136,7 +136,8 @@ TEST_CASE("conv: gradients of strided 1x1 filters over few channels agree with p
 TEST_CASE("conv: implementations known to be wrong are told by name, shape and pass") {
   const auto faulty = [](std::string_view name, const ConvAxis& axis, ConvPass pass,
                          int64_t channels) {
-    return is_faulty(name, {.images = 1, .in_channels = channels, .h = axis}, pass);
+    return is_faulty(
+        name, {.images = 1, .in_channels = channels, .out_channels = 64, .h = axis}, pass);
   };
   const ConvAxis skips{.in = 9, .out = 3, .kernel = 2, .stride = 3};
   const ConvAxis overlaps{.in = 9, .out = 4, .kernel = 3, .stride = 2};
@@ -153,6 +154,9 @@ TEST_CASE("conv: implementations known to be wrong are told by name, shape and p
   CHECK_FALSE(faulty("jit_1x1:avx2", pixel, ConvPass::Data, 4));
   CHECK_FALSE(faulty("jit:avx2", pixel, ConvPass::Filters, 4));
   CHECK_FALSE(faulty("jit_1x1:avx2", {.in = 9, .out = 9}, ConvPass::Filters, 4));
+  for (const char* unblocked : {"jit_dw:avx512_core", "x64:gemm:jit", "ref:any"}) {
+    CHECK_FALSE(faulty(unblocked, overlaps, ConvPass::Forward, 1));
+  }
 }
 
 TEST_CASE("conv: operands of bf16 sum whole numbers exactly, where oneDNN takes them") {

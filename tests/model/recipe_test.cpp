@@ -220,6 +220,23 @@ TEST_CASE("recipes: inputs that are never negative get codes without a zero poin
   CHECK(never_negative(graph, sum.id()));
 }
 
+TEST_CASE("recipes: signed activations have the zero point 0 everywhere") {
+  const Model signed_codes = quantized(
+      trained_model(), {.weight_bits = 8, .activation_bits = 16, .signed_activations = true},
+      digits().train);
+  const Graph& graph = signed_codes.graph();
+  int64_t activations = 0;
+  for (const NodeId id : quantizers(graph)) {
+    for (const auto& each : qparams(graph, signed_codes.parameters(), id)) {
+      CHECK(each.zero_point == 0);
+    }
+    activations += grid_of(graph, id).limits == CodeLimits{-32768, 32767} ? 1 : 0;
+  }
+  CHECK(activations == 3);
+  CHECK(test::mismatch(verify(signed_codes, digits().test.first(100),
+                              Requantization::DoubleRounding)) == "");
+}
+
 TEST_CASE("recipes: a model with quantizers gets new ones, and its scales do not leak") {
   const Model model = trained_model();
   Model calibrated = with_quantizers(model, calibrated_quantizers(8, 8));

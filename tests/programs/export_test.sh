@@ -156,7 +156,8 @@ if "$cc" -std=c99 -mfpmath=387 -c -o fast.o none.c 2>/dev/null; then
 fi
 check "and elsewhere" grep -q 'compile with -fexcess-precision=fast"$' fw/net.c
 check "a folder like an option" "$tool" export c w8.int.json --output=-fw --name net --check >/dev/null
-check "integers of a program" exits 2 'qtape: --integer-outputs: w8.int.json is a program' "$tool" export c w8.int.json -o fw --integer-outputs
+check "integers of a program" "$tool" export c w8.int.json -o fw2 --name integers --integer-outputs --check >ints2.txt
+check "are those of its model" same "$(grep '^output' ints2.txt)" "$(grep '^output' ints.txt)"
 check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''
 
 # Channels first.
@@ -189,6 +190,13 @@ check "data for a program" exits 2 'qtape: --data and --input apply only to mode
 check "another requantization" exits 1 'ONNX computes OnnxQdq, the program is of DoubleRounding' "$tool" export onnx w8.int.json -o m.onnx
 check "levels of ONNX" "$tool" verify w8.json --levels L5 --random 20 >out.txt
 check "take its requantization" same 1 "$(grep -c ': 0 mismatches between L2 and L5' out.txt)"
+if "$tool" verify w8.json --levels L7 --random 20 --json l7.json >out.txt 2>err.txt; then
+  check "ONNX Runtime" grep -q ': 0 mismatches between L2 and L7' out.txt
+  check "is told with its place" grep -Eq '^ONNX Runtime 1\.[0-9.]+ (in this process$|of python3: )' <(grep -A1 '^L7 runs$' out.txt)
+  check "in JSON as well" grep -q '"report": "ONNX Runtime 1\.' l7.json
+else
+  check "ONNX Runtime is one of two" grep -q '^qtape: L7 ONNX Runtime needs libonnxruntime (Debian 13: libonnxruntime-dev) or python3 with onnxruntime and NumPy: ' err.txt
+fi
 check "levels that share none" exits 2 'qtape: --levels: no requantization is supported by all of them' "$tool" verify w8.json --levels L5,L6
 check "L2 alone" exits 2 'qtape: --levels: expected a level to compare with L2' "$tool" verify w8.json --levels L2
 check "L0 without L1" exits 2 'qtape: --levels: L0 is compared with L1' "$tool" verify w8.json --levels L0,L2

@@ -33,6 +33,11 @@ check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" 
 "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/c.json" -o "$work/whole.json" >/dev/null
 "$tool" train "$work/c.json" "${train_data[@]}" --epochs 2 --threads 2 --resume -o "$work/resumed.json" >/dev/null
 check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.json"
+for teacher in onnx json; do
+  "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 1 --threads 1 --teacher "$work/lenet.$teacher" -o "$work/taught-$teacher.json" >/dev/null
+done
+check "a teacher in ONNX teaches as its model does" cmp "$work/taught-onnx.json" "$work/taught-json.json"
+check "no teacher" exits 1 'none.onnx: cannot open' "$tool" train "$work/w4a4.json" "${train_data[@]}" --teacher "$work/none.onnx" -o "$work/n.json"
 "$tool" replay "$work/w4a4.json" "${test_data[@]}" -o "$work/answers.npy" >/dev/null
 check "answers are a NumPy file" test "$(head -c 6 "$work/answers.npy" | tail -c 5)" = NUMPY
 

@@ -28,7 +28,9 @@ fi
 check "L0 needs a model" exits 2 "L0 float needs a model, not a program" "$tool" verify "$t" --levels L0,L1,L2
 check "nor is it another program's" exits 2 "--program: $t is itself a program" "$tool" verify "$t" --requantization DoubleRounding --program "$t"
 check "its requantization is fixed" exits 2 "--requantization: $t is a program of DoubleRounding" "$tool" verify "$t" --requantization OnnxQdq
-check "no data" exits 2 "programs are verified on random inputs" "$tool" verify "$t" --data "$digits"
+"$tool" verify "$t" --data "$digits" >"$work/verify.txt"
+check "data" grep -qE '^[0-9]+ samples and 0 random inputs: 0 mismatches between L2 and L3$' "$work/verify.txt"
+check "have scores" grep -qE '^L3 .*: accuracy [0-9.]+ %$' "$work/verify.txt"
 
 check "inspect" "$tool" inspect "$t" >"$work/inspect.txt"
 check "names" grep -q "Requantize" "$work/inspect.txt"
@@ -43,8 +45,17 @@ check "compare with the model: its codes of both layers are the same" test "$(gr
 check "less 128" test "$(grep -cx '    codes of B are 128 larger for the same values' "$work/compare.txt")" = 2
 check "until the outputs are quantized" grep -q "^only in A: Requantize .* 'fc2.quantized' " "$work/compare.txt"
 check "export c" "$tool" export c "$t" -o "$work/c" --name net --check >"$work/c.txt"
+check "integers at its end" "$tool" export c "$t" -o "$work/c8" --name net --integer-outputs --check >"$work/c.txt"
+check "are codes" grep -q '#define NET_OUTPUT0_TYPE int8_t' "$work/c8/net.h"
 check "written again" "$tool" export tflite "$t" -o "$work/again.tflite" >/dev/null
 check "with the same bytes" cmp "$t" "$work/again.tflite"
+
+w=$work/wide.json
+"$train" "${short[@]}" --weight-bits 0 --activation-bits 0 --data "$digits" --save "$work/float.json" >/dev/null
+check "16 bits" "$tool" calibrate "$work/float.json" --activation-bits 16 --signed-activations --data "$digits" -o "$w" >/dev/null
+check "as 16x8" "$tool" export tflite "$w" -o "$work/wide.tflite" --data "$digits" >"$work/export16.txt"
+check "its outputs" grep -qE "^output '.*': INT16, scale [0-9.e-]+, zero point 0$" "$work/export16.txt"
+check "are verified" "$tool" verify "$work/wide.tflite" --random 50 --levels L2,L3,L4 >/dev/null
 
 i=$work/imported.json f=$work/fine.json
 check "import" "$tool" import "$t" -o "$i" >"$work/import.txt"
@@ -54,6 +65,8 @@ check "its program" "$tool" verify "$i" --random 100 --requantization DoubleRoun
 check "agrees" grep -q ' 0 mismatches' "$work/verify.txt"
 check "fixed scales" exits 2 "--fixed-scales cannot be combined with --float" "$tool" train "$i" --fixed-scales --float -o "$f" --data "$digits"
 check "fine-tuning" "$tool" train "$i" --fixed-scales --epochs 1 --data "$digits" -o "$f" >"$work/fine.txt"
+check "of the file itself" "$tool" train "$t" --fixed-scales --epochs 1 --data "$digits" -o "$work/direct.json" >"$work/direct.txt"
+check "trains the same model" same "$(grep '^trained: ' "$work/fine.txt")" "$(grep '^trained: ' "$work/direct.txt")"
 check "keeps the grids" same "$("$tool" export tflite "$f" -o "$work/fine.tflite" | grep -E '^(input|output)' | sed 's/.*INT8/INT8/')" "$(sed -n '/^input\|^output/s/.*INT8/INT8/p' "$work/export.txt")"
 check "with other weights" test "$(sha256sum <"$t")" != "$(sha256sum <"$work/fine.tflite")"
 check "verified" "$tool" verify "$work/fine.tflite" >/dev/null

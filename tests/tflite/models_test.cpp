@@ -243,7 +243,7 @@ TEST_CASE("tflite models: a model in floats is no program") {
   b.output(y);
   b.op(Builtin::Relu, {x}, y);
   CHECK(test::error_text<FormatError>([&] { (void)parse_tflite(b.bytes()); }) ==
-        "computes in floats, expected INT8; qtape import reads it as a model");
+        "computes in floats, expected INT8 or INT16; qtape import reads it as a model");
 }
 
 TEST_CASE("tflite models: a file whose tensors do not begin with 1 has no batch") {

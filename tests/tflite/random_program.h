@@ -9,14 +9,24 @@
 
 namespace qtape::test::tflite_programs {
 
+/// Codes of a random program.
+enum class Codes {
+  Int8,         ///< of activations and weights
+  Int4Weights,  ///< INT8 and weights of 4 bits
+  Int16         ///< of activations, some of them INT8
+};
+
 /// Adds random layers to a program.
 class RandomLayers {
  public:
-  explicit RandomLayers(uint64_t seed)
-      : net_(seed,
+  RandomLayers(uint64_t seed, Codes codes)
+      : wide_(codes == Codes::Int16),
+        net_(seed,
              {1, 5 + static_cast<int64_t>(seed % 7), 6, 1 + static_cast<int64_t>(seed % 5)},
-             0.01 + 0.001 * static_cast<double>(seed % 17),
-             static_cast<int32_t>(seed % 255) - 128) {}
+             grid_of(0.01 + 0.001 * static_cast<double>(seed % 17),
+                     static_cast<int32_t>(seed % 255) - 128)) {
+    if (codes == Codes::Int4Weights) net_.weight_bits = 4;
+  }
 
   IntegerProgram finished(int64_t layers) {
     for (int64_t i = 0; i < layers; ++i) add();
@@ -24,7 +34,7 @@ class RandomLayers {
     net_.flatten(label("flat"));
     const bool rounded = below(2) == 0;
     net_.linear(label("linear"), 2 + below(9), rounded, random_grid());
-    if (below(2) == 0)
+    if (below(2) == 0 && net_.value().type.dtype == DType::S8)
       net_.add(integer::Softmax{.beta = 0.5 + 0.25 * double(below(4))}, label("softmax"));
     return net_.finished();
   }
@@ -34,10 +44,13 @@ class RandomLayers {
   std::string label(const std::string& name) { return name + std::to_string(++labels_); }
   const Shape& shape() const { return net_.value().type.shape; }
 
+  CodeGrid grid_of(double scale, int32_t zero_point) const {
+    return wide_ ? wide_grid(scale / 256) : grid(scale, zero_point);
+  }
   /// A grid whose scale suits sums of layers, limited by a random activation.
   CodeGrid random_grid() {
-    const CodeGrid plain = grid(0.02 + 0.01 * static_cast<double>(below(60)),
-                                static_cast<int32_t>(below(256)) - 128);
+    const double scale = 0.02 + 0.01 * static_cast<double>(below(60));
+    const CodeGrid plain = grid_of(scale, static_cast<int32_t>(below(256)) - 128);
     return tflite::limited(plain, static_cast<tflite::Activation>(below(4)));
   }
 
@@ -58,6 +71,11 @@ class RandomLayers {
       case 6:
         return add_join();
       case 7:
+        // Programs with codes of 16 bits change between both.
+        if (net_.value().type.dtype == DType::S16 || switched_) {
+          wide_ = !wide_;
+          switched_ = true;
+        }
         net_.add(integer::Requantize{tflite::limited(random_grid(), tflite::Activation::None)},
                  label("rescaled"));
         return;
@@ -84,7 +102,8 @@ class RandomLayers {
     const int64_t outputs = depthwise ? channels * (1 + below(2)) : 1 + below(8);
     op.groups = depthwise ? channels : 1;
     const Shape weights = {outputs, op.taps.elements() * channels / op.groups};
-    op.weights = pack_weights(net_.numbers.codes(weights.elements()), weights, 8,
+    const int bits = net_.weight_bits;
+    op.weights = pack_weights(net_.numbers.codes(weights.elements(), bits), weights, bits,
                               net_.numbers.scales(below(4) == 0 ? 1 : outputs),
                               net_.numbers.biases(below(5) == 0 ? 0 : outputs),
                               op.factors(net_.value()));
@@ -106,8 +125,11 @@ class RandomLayers {
   }
   ProgramNodeId constant() {
     const Shape at = {1, 1, 1, shape()[-1]};
-    const integer::Constant op{tflite::limited(random_grid(), tflite::Activation::None),
-                               Tensor::of<int8_t>(at, net_.numbers.codes(at.elements()))};
+    const CodeGrid to = tflite::limited(random_grid(), tflite::Activation::None);
+    const std::vector<int8_t> codes = net_.numbers.codes(at.elements());
+    const std::vector<int16_t> wide(codes.begin(), codes.end());
+    const integer::Constant op{
+        to, wide_ ? Tensor::of<int16_t>(at, wide) : Tensor::of<int8_t>(at, codes)};
     return net_.program.add(op, {}, label("constant"));
   }
 
@@ -121,7 +143,18 @@ class RandomLayers {
   }
   void add_pool() {
     if (below(2) == 0) return add_windows(integer::MeanPool{});
+    if (below(2) == 0 && net_.value().type.dtype == DType::S8) return add_average();
     add_windows(integer::Structure<MaxPool>{});
+  }
+  /// Adds a mean that is requantized, of 2 or 4 codes.
+  void add_average() {
+    integer::AvgPool op;
+    op.kernel = Shape{1 + below(std::min<int64_t>(2, shape()[1])),
+                      1 + below(std::min<int64_t>(2, shape()[2]))};
+    op.stride = Shape{1 + below(2), 1 + below(2)};
+    op.padding = below(2) == 0 ? Padding::Same : Padding::Valid;
+    net_.add(std::move(op), label("sums"));
+    net_.add(integer::Requantize{random_grid()}, label("average"));
   }
 
   void add_border() {
@@ -151,17 +184,20 @@ class RandomLayers {
   void add_limit() {
     const IntegerValue& x = net_.value();
     CodeGrid to = grid(x.scales[0], x.zero_point);
+    to.dtype = x.type.dtype;
     to = tflite::limited(to,
                          below(2) == 0 ? tflite::Activation::Relu : tflite::Activation::Relu6);
     net_.add(integer::Requantize{to}, label("limited"));
   }
 
+  bool wide_;  // the next grid is of 16 bits
+  bool switched_ = false;
   Layers net_;
   int64_t labels_ = 0;
 };
 
-inline IntegerProgram random_program(uint64_t seed) {
-  return RandomLayers(seed).finished(1 + static_cast<int64_t>(seed % 8));
+inline IntegerProgram random_program(uint64_t seed, Codes codes = Codes::Int8) {
+  return RandomLayers(seed, codes).finished(1 + static_cast<int64_t>(seed % 8));
 }
 
 }  // namespace qtape::test::tflite_programs

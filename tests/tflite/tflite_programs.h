@@ -10,6 +10,14 @@
 
 namespace qtape::test::tflite_programs {
 
+/// Returns the grid of s16 codes whose scale is the nearest f32.
+inline CodeGrid wide_grid(double scale) {
+  return {.dtype = DType::S16,
+          .scale = double{static_cast<float>(scale)},
+          .low = -32768,
+          .high = 32767};
+}
+
 /// Returns the grid of s8 codes whose scale is the nearest f32.
 inline CodeGrid grid(double scale, int32_t zero_point, int32_t low = -128) {
   return {.scale = double{static_cast<float>(scale)}, .zero_point = zero_point, .low = low};
@@ -23,9 +31,13 @@ class Numbers {
   int64_t below(int64_t end) {
     return static_cast<int64_t>(random_.below(next_++, static_cast<uint64_t>(end)));
   }
-  std::vector<int8_t> codes(int64_t n) {
+  /// Returns symmetric codes of weights.
+  std::vector<int8_t> codes(int64_t n, int bits = 8) {
+    const int64_t highest = (int64_t{1} << (bits - 1)) - 1;
     std::vector<int8_t> all;
-    for (int64_t i = 0; i < n; ++i) all.push_back(static_cast<int8_t>(below(255) - 127));
+    for (int64_t i = 0; i < n; ++i) {
+      all.push_back(static_cast<int8_t>(below(2 * highest + 1) - highest));
+    }
     return all;
   }
   std::vector<float> scales(int64_t n) {
@@ -51,13 +63,15 @@ struct Layers {
   IntegerProgram program{Requantization::DoubleRounding};
   Numbers numbers;
   ProgramNodeId last = {};
+  int weight_bits = 8;
 
-  Layers(uint64_t seed, const Shape& shape, double scale, int32_t zero_point) : numbers(seed) {
+  Layers(uint64_t seed, const Shape& shape, const CodeGrid& codes) : numbers(seed) {
     last = program.add(integer::Input{shape, true}, {}, "x");
-    last = program.add(
-        integer::Quantize{.grid = grid(scale, zero_point), .rounding = Rounding::HalfAway},
-        {last}, "x.codes");
+    last = program.add(integer::Quantize{.grid = codes, .rounding = Rounding::HalfAway}, {last},
+                       "x.codes");
   }
+  Layers(uint64_t seed, const Shape& shape, double scale, int32_t zero_point)
+      : Layers(seed, shape, grid(scale, zero_point)) {}
 
   const IntegerValue& value() const { return program[last].value; }
   void add(IntegerOp op, const std::string& label) {
@@ -70,7 +84,7 @@ struct Layers {
     op.padding = padding;
     op.groups = groups;
     const Shape shape = {outputs, taps.elements() * value().type.shape[-1] / groups};
-    op.weights = pack_weights(numbers.codes(shape.elements()), shape, 8,
+    op.weights = pack_weights(numbers.codes(shape.elements(), weight_bits), shape, weight_bits,
                               numbers.scales(by_channel ? outputs : 1), numbers.biases(outputs),
                               op.factors(value()));
     add(std::move(op), label + ".sums");
@@ -80,7 +94,7 @@ struct Layers {
     integer::Linear op;
     op.f32_scales = f32_scales;
     const Shape shape = {outputs, value().type.shape[-1]};
-    op.weights = pack_weights(numbers.codes(shape.elements()), shape, 8,
+    op.weights = pack_weights(numbers.codes(shape.elements(), weight_bits), shape, weight_bits,
                               numbers.scales(f32_scales ? 1 : outputs), numbers.biases(outputs),
                               value());
     add(std::move(op), label + ".sums");

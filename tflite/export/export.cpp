@@ -78,12 +78,13 @@ void add_notes(const TfliteProgram& p, std::vector<std::string>* notes) {
   const TfliteModel& model = p.model;
   const auto note = [&](std::string_view what, int32_t index) {
     const TfliteTensor& tensor = model.tensors[static_cast<size_t>(index)];
-    notes->push_back(fmt::format("{} '{}': INT8, scale {}, zero point {}{}", what,
-                                 printable(tensor.name), tensor.scales[0],
+    notes->push_back(fmt::format("{} '{}': {}, scale {}, zero point {}{}", what,
+                                 printable(tensor.name), name_of(tensor.type), tensor.scales[0],
                                  tensor.zero_points[0], p.limits_of(index)));
   };
   for (const int32_t each : model.inputs) note("input", each);
   for (const int32_t each : model.outputs) note("output", each);
+  notes->insert(notes->end(), p.notes.begin(), p.notes.end());
 }
 
 }  // namespace

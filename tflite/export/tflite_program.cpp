@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "qtape/core/printable.h"
@@ -20,6 +22,37 @@ std::vector<int32_t> narrow(std::span<const int64_t> extents) {
   return shape;
 }
 
+/// Versions of an operator by its codes, as the converter of TensorFlow Lite sets them.
+struct Versions {
+  Builtin op;
+  int32_t int8;
+  int32_t int16;
+  int32_t int4 = 0;  ///< weights
+};
+
+/// Returns the version of an operator with codes of INT8 or INT16, or INT8 and weights of INT4.
+int32_t version_of(Builtin op, TfliteType type) {
+  static constexpr std::array all = {Versions{Builtin::Conv2d, 3, 8, 7},
+                                     Versions{Builtin::DepthwiseConv2d, 3, 5, 7},
+                                     Versions{Builtin::FullyConnected, 4, 11, 10},
+                                     Versions{Builtin::Add, 2, 3},
+                                     Versions{Builtin::Mul, 2, 4},
+                                     Versions{Builtin::AveragePool2d, 2, 3},
+                                     Versions{Builtin::MaxPool2d, 2, 3},
+                                     Versions{Builtin::Mean, 2, 3},
+                                     Versions{Builtin::Pad, 2, 3},
+                                     Versions{Builtin::Concatenation, 2, 3},
+                                     Versions{Builtin::Softmax, 2, 3},
+                                     Versions{Builtin::Quantize, 1, 2},
+                                     Versions{Builtin::Reshape, 1, 1},
+                                     Versions{Builtin::Relu, 2, 3},
+                                     Versions{Builtin::Relu6, 2, 3}};
+  const auto* found = std::ranges::find(all, op, &Versions::op);
+  check(found != all.end(), "{} has no version", name_of(op));
+  if (type == TfliteType::Int4) return found->int4;
+  return type == TfliteType::Int16 ? found->int16 : found->int8;
+}
+
 }  // namespace
 
 TfliteProgram::TfliteProgram(const IntegerProgram& program)
@@ -35,6 +68,19 @@ int32_t TfliteProgram::tensor_of(ProgramNodeId id) const {
   return *found;
 }
 
+int32_t TfliteProgram::same_type_tensor(ProgramNodeId id) const {
+  const int32_t tensor = tensor_of(id);
+  const DType from = program_[id].value.type.dtype, to = out().type.dtype;
+  check(!out().is_codes() || from == to,
+        "makes {} of {}, but TensorFlow Lite Micro changes the type of codes in QUANTIZE alone",
+        to_string_view(to), to_string_view(from));
+  return tensor;
+}
+
+void TfliteProgram::note(std::string_view text) {
+  notes.push_back(fmt::format("{}: {}", printable(name()), text));
+}
+
 std::string TfliteProgram::name() const {
   return node().label.empty() ? fmt::format("node_{}", current_.index) : node().label;
 }
@@ -45,13 +91,15 @@ std::string TfliteProgram::part(std::string_view name) const {
 
 int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& value,
                                   const std::optional<Shape>& shape) {
-  check(value.type.dtype == DType::S8, "codes are {}, expected s8",
-        to_string_view(value.type.dtype));
+  const DType dtype = value.type.dtype;
+  const std::optional<TfliteType> type = type_of_codes(dtype);
+  check(type.has_value(), "codes are {}, expected s8 or s16", to_string_view(dtype));
+  check(dtype != DType::S16 || value.zero_point == 0,
+        "codes of 16 bits have the zero point {}, expected 0", value.zero_point);
   const Shape stored = shape.value_or(value.type.shape);
   check(stored.rank() <= most_axes, "has {} axes, TensorFlow Lite Micro takes up to {}",
         stored.rank(), most_axes);
-  TfliteTensor tensor{
-      .name = name, .shape = narrow(stored.extents()), .type = TfliteType::Int8};
+  TfliteTensor tensor{.name = name, .shape = narrow(stored.extents()), .type = *type};
   tensor.scales = {static_cast<float>(value.scales[0])};
   tensor.zero_points = {value.zero_point};
   model.tensors.push_back(std::move(tensor));
@@ -78,10 +126,12 @@ int32_t TfliteProgram::add_numbers(const std::string& name, const std::vector<in
                        .bytes = {bytes.begin(), bytes.end()}});
 }
 
-void TfliteProgram::add_operator(Builtin op, int32_t version, std::vector<int32_t> inputs,
-                                 int32_t output, Options options) {
+void TfliteProgram::add_operator(Builtin op, std::vector<int32_t> inputs, int32_t output,
+                                 Options options) {
+  const auto type = [&](int32_t each) { return model.tensors[static_cast<size_t>(each)].type; };
+  const bool int4 = inputs.size() > 1 && type(inputs[1]) == TfliteType::Int4;
   model.operators.push_back({.op = op,
-                             .version = version,
+                             .version = version_of(op, int4 ? TfliteType::Int4 : type(output)),
                              .inputs = std::move(inputs),
                              .outputs = {output},
                              .options = std::move(options)});
@@ -89,10 +139,9 @@ void TfliteProgram::add_operator(Builtin op, int32_t version, std::vector<int32_
 
 int32_t TfliteProgram::add_result() { return add_tensor(name(), out()); }
 
-void TfliteProgram::finish(Builtin op, int32_t version, std::vector<int32_t> inputs,
-                           Options options) {
+void TfliteProgram::finish(Builtin op, std::vector<int32_t> inputs, Options options) {
   const int32_t result = add_result();
-  add_operator(op, version, std::move(inputs), result, std::move(options));
+  add_operator(op, std::move(inputs), result, std::move(options));
   finish(result);
 }
 
@@ -102,12 +151,15 @@ void TfliteProgram::finish_input() {
   const ProgramNodeId input = node().operands[0];
   check(!inputs_.contains(input.index), "{} has two quantizers, expected one",
         program_.name(input));
-  check(out().type.dtype == DType::S8,
+  check(type_of_codes(out().type.dtype).has_value(),
         "adds the zero point of unsigned codes before it rounds; expected signed codes");
   const std::string& label = operand(0).label;
   const int32_t result = add_tensor(label.empty() ? name() : label, out());
   inputs_.emplace(input.index, result);
-  if (out().low > -128 || out().high < 127) {
+  const CodeGrid codes{.dtype = out().type.dtype,
+                       .low = static_cast<int32_t>(out().low),
+                       .high = static_cast<int32_t>(out().high)};
+  if (codes != limited(codes, Activation::None)) {
     limits_[result] = fmt::format(
         ", limited to {}..{}: limit the codes where they are made, as TensorFlow Lite Micro "
         "does not",

@@ -36,8 +36,11 @@ class TfliteProgram {
   const IntegerValue& out() const { return node().value; }
   const IntegerValue& in(size_t i) const { return operand(i).value; }
 
-  /// Returns the tensor of operand `i`, which must be codes that are written.
-  int32_t tensor(size_t i) const { return tensor_of(node().operands[i]); }
+  /// Returns the tensor of operand `i`, which must be codes that are written, with the dtype of
+  /// the node.
+  int32_t tensor(size_t i) const { return same_type_tensor(node().operands[i]); }
+  /// Returns the tensor of codes from which the node is computed, and which have its dtype.
+  int32_t same_type_tensor(ProgramNodeId id) const;
   /// Returns the tensor of a node. Throws if it has none.
   int32_t tensor_of(ProgramNodeId id) const;
   bool has_tensor(ProgramNodeId id) const { return tensors_[id].has_value(); }
@@ -49,10 +52,10 @@ class TfliteProgram {
   /// Adds a constant vector of s32.
   int32_t add_numbers(const std::string& name, const std::vector<int32_t>& values,
                       const Shape& shape);
-  void add_operator(Builtin op, int32_t version, std::vector<int32_t> inputs, int32_t output,
+  void add_operator(Builtin op, std::vector<int32_t> inputs, int32_t output,
                     Options options = {});
   /// Adds the operator whose output is the node.
-  void finish(Builtin op, int32_t version, std::vector<int32_t> inputs, Options options = {});
+  void finish(Builtin op, std::vector<int32_t> inputs, Options options = {});
   /// Makes `tensor` that of the node.
   void finish(int32_t tensor);
   /// Adds the tensor of the node, for an operator that is added separately.
@@ -69,7 +72,11 @@ class TfliteProgram {
   /// Returns a name for a part of the node: `conv1/weights`.
   std::string part(std::string_view name) const;
 
+  /// Adds a remark on the node to the notes of the export.
+  void note(std::string_view text);
+
   TfliteModel model;
+  std::vector<std::string> notes;
 
  private:
   std::string name() const;

@@ -53,8 +53,9 @@ bool is_tflite(std::string_view bytes) {
 ReadProgram tflite::read_program(std::string_view bytes, std::vector<std::string>* notes) {
   return reading(bytes, notes, [](OperatorView& view) {
     const TfliteModel& model = view.model();
-    require<FormatError>(model.operators.empty() || !is_in_floats(model),
-                         "computes in floats, expected INT8; qtape import reads it as a model");
+    require<FormatError>(
+        model.operators.empty() || !is_in_floats(model),
+        "computes in floats, expected INT8 or INT16; qtape import reads it as a model");
     ProgramReader reader(view);
     read_model(view, reader);
     IntegerProgram program = reader.finish();

@@ -175,7 +175,7 @@ void ModelReader::add_layer(const ConcatLayer& layer) {
 void ModelReader::add_layer(const QuantizeLayer&) { settle(value(0), output_label()); }
 
 void ModelReader::add_layer(const DequantizeLayer&) {
-  check(view_.input(0).type == TfliteType::Int8, "input 0 is {}, expected INT8",
+  check(code_type(view_.input(0).type).has_value(), "input 0 is {}, expected INT8 or INT16",
         name_of(view_.input(0).type));
   settle(computed(0), {});
 }

@@ -11,7 +11,7 @@ ModelReader::ModelReader(OperatorView& view) : view_(view), values_(view) {}
 
 void ModelReader::add(const Layer& layer) {
   std::visit([&](const auto& each) { add_layer(each); }, layer);
-  if (view_.output().type == TfliteType::Int8) notes_.add_differences(view_, layer);
+  if (code_type(view_.output().type)) notes_.add_differences(view_, layer);
 }
 
 void ModelReader::add_input(int32_t tensor) {
@@ -68,7 +68,7 @@ ModelReader::Value ModelReader::constant(size_t k) {
   } else {
     const CodeGrid grid = view_.grid_of(tensor);
     std::vector<float> values;
-    for (const int8_t code : view_.constants<int8_t>(tensor, TfliteType::Int8, n)) {
+    for (const int32_t code : view_.codes_of(tensor, n)) {
       values.push_back(static_cast<float>(code - grid.zero_point) * tensor.scales[0]);
     }
     x.id = parameter(index, shape, values);
@@ -96,7 +96,8 @@ ModelReader::Value ModelReader::quantized(const Value& x, int32_t tensor,
 ModelReader::Value ModelReader::rounded(NodeId x, const CodeGrid& grid,
                                         const std::string& label) {
   const std::vector<QParams<double>> q = {{grid.scale, double(grid.zero_point)}};
-  FakeQuantize op = quantizer_for(8, CodeRange::Full, q);
+  const int bits = grid.dtype == DType::S16 ? 16 : 8;
+  FakeQuantize op = quantizer_for(bits, CodeRange::Full, q);
   op.rounding = Rounding::HalfAway;
   const NodeId id = add_quantizer(graph_, x, op, label);
   scales_.emplace_back(id, q);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "qtape/core/printable.h"
+#include "qtape/tflite/activations.h"
 
 namespace qtape::tflite {
 namespace {
@@ -96,18 +97,32 @@ std::vector<int64_t> OperatorView::numbers(size_t k) const {
 
 CodeGrid OperatorView::grid_of(const TfliteTensor& tensor) const {
   const std::string name = printable(tensor.name);
-  check(tensor.type == TfliteType::Int8, "tensor '{}' is {}, expected INT8", name,
+  const std::optional<DType> dtype = code_type(tensor.type);
+  check(dtype.has_value(), "tensor '{}' is {}, expected INT8 or INT16", name,
         name_of(tensor.type));
   check(tensor.scales.size() == 1, "tensor '{}' has {} scales, expected 1", name,
         tensor.scales.size());
   const int64_t zero = tensor.zero_points.empty() ? 0 : tensor.zero_points[0];
-  check(zero >= -128 && zero <= 127, "tensor '{}' has the zero point {}, expected -128..127",
-        name, zero);
-  CodeGrid grid{.scale = double{tensor.scales[0]}, .zero_point = static_cast<int32_t>(zero)};
+  const bool wide = dtype == DType::S16;
+  check(wide ? zero == 0 : zero >= -128 && zero <= 127,
+        "tensor '{}' has the zero point {}, expected {}", name, zero,
+        wide ? "0, as INT16 requires" : "-128..127");
   check(std::isnormal(tensor.scales[0]) && tensor.scales[0] > 0,
         "tensor '{}' has the scale {}, expected a positive normal number", name,
         tensor.scales[0]);
-  return grid;
+  return limited({.dtype = *dtype,
+                  .scale = double{tensor.scales[0]},
+                  .zero_point = static_cast<int32_t>(zero)},
+                 Activation::None);
+}
+
+std::vector<int32_t> OperatorView::codes_of(const TfliteTensor& tensor, int64_t n) const {
+  if (tensor.type == TfliteType::Int16) {
+    const std::vector<int16_t> codes = constants<int16_t>(tensor, TfliteType::Int16, n);
+    return {codes.begin(), codes.end()};
+  }
+  const std::vector<int8_t> codes = constants<int8_t>(tensor, TfliteType::Int8, n);
+  return {codes.begin(), codes.end()};
 }
 
 void OperatorView::check_same_grid(size_t k) const {

@@ -29,7 +29,8 @@ class OperatorView {
   /// Throws for options of another operator.
   template <class O>
   O options() const {
-    if (std::holds_alternative<std::monostate>(op_->options)) return {};
+    const bool absent = std::holds_alternative<std::monostate>(op_->options);
+    if (absent && !op_->has_other_options) return {};
     const O* found = std::get_if<O>(&op_->options);
     check(found != nullptr, "has options of another operator, expected those of number {}",
           O::union_type);
@@ -61,10 +62,12 @@ class OperatorView {
   }
   /// Returns the numbers of a constant vector of INT32 or INT64.
   std::vector<int64_t> numbers(size_t k) const;
-  /// Returns the grid of an INT8 tensor with one scale.
+  /// Returns the codes of a constant tensor of INT8 or INT16.
+  std::vector<int32_t> codes_of(const TfliteTensor& tensor, int64_t n) const;
+  /// Returns the grid of an INT8 or INT16 tensor with one scale.
   CodeGrid grid_of(const TfliteTensor& tensor) const;
   /// Throws unless the output has the type of input `k`; and its scale and zero point, if that
-  /// is INT8.
+  /// is codes.
   void check_same_grid(size_t k) const;
   /// Throws unless `computed` is the shape of the output.
   void check_computed(const Shape& computed) const;

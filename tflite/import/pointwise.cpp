@@ -1,6 +1,7 @@
 // Operators on single elements, and the softmax.
 #include <array>
 
+#include "qtape/core/printable.h"
 #include "qtape/tflite/import/layers.h"
 
 namespace qtape::tflite {
@@ -15,13 +16,22 @@ Layer read_pair(OperatorView& view) {
   return layer;
 }
 
+/// Throws unless input and output have codes of 8 bits, or floats.
+void check_narrow(const OperatorView& view) {
+  for (const TfliteTensor* each : {&view.input(0), &view.output()}) {
+    check(each->type != TfliteType::Int16, "tensor '{}' is INT16, expected INT8",
+          printable(each->name));
+  }
+}
+
 Layer read_softmax(OperatorView& view) {
   view.check_operands(1, 1);
   if (view.output().type != TfliteType::Float32) {
     const CodeGrid grid = view.grid_of(view.output());
-    check(grid.scale == 1.0 / 256 && grid.zero_point == -128,
-          "the output has the scale {} and zero point {}, expected 1/256 and -128", grid.scale,
-          grid.zero_point);
+    const bool wide = grid.dtype == DType::S16;
+    check(wide ? grid.scale == 1.0 / 32768 : grid.scale == 1.0 / 256 && grid.zero_point == -128,
+          "the output has the scale {} and zero point {}, expected {}", grid.scale,
+          grid.zero_point, wide ? "1/32768 and 0" : "1/256 and -128");
   }
   return SoftmaxLayer{double{view.options<SoftmaxOptions>().beta}};
 }
@@ -47,6 +57,7 @@ Layer read_relu(OperatorView& view) {
   if (floats || view.grid_of(view.input(0)) == view.grid_of(view.output())) {
     return LimitLayer{Activation::Relu};
   }
+  check_narrow(view);
   return FunctionLayer{Builtin::Relu};
 }
 
@@ -59,12 +70,14 @@ Layer read_relu6(OperatorView& view) {
 
 Layer read_leaky_relu(OperatorView& view) {
   view.check_operands(1, 1);
+  check_narrow(view);
   return FunctionLayer{Builtin::LeakyRelu, view.options<LeakyReluOptions>().alpha};
 }
 
 /// A function without options.
 Layer read_function(OperatorView& view) {
   view.check_operands(1, 1);
+  check_narrow(view);
   return FunctionLayer{view.op().op};
 }
 

@@ -49,15 +49,40 @@ std::vector<int8_t> weight_codes(const OperatorView& view, const TfliteTensor& w
   return codes;
 }
 
+/// Returns the biases of INT16 codes, whose sums have 64 bits.
+std::vector<int32_t> wide_biases(const OperatorView& view, int64_t outputs) {
+  const TfliteTensor& bias = view.input(2);
+  check(bias.type != TfliteType::Int32,
+        "biases '{}' are INT32, which sums INT16 codes in 32 bits, expected INT64",
+        printable(bias.name));
+  std::vector<int32_t> codes;
+  for (const int64_t each : view.constants<int64_t>(bias, TfliteType::Int64, outputs)) {
+    check(each == static_cast<int32_t>(each), "biases '{}' have the code {}, expected 32 bits",
+          printable(bias.name), each);
+    codes.push_back(static_cast<int32_t>(each));
+  }
+  return codes;
+}
+
 /// Reads the bias of input 2, if there is one: codes if the product adds codes.
 void read_bias(const OperatorView& view, ProductWeights& weights) {
   if (!view.has_input(2)) return;
   const int64_t outputs = weights.shape[0];
   if (view.input(0).type == TfliteType::Float32) {
     weights.bias_values = view.constants<float>(view.input(2), TfliteType::Float32, outputs);
+  } else if (view.input(0).type == TfliteType::Int16) {
+    weights.bias_codes = wide_biases(view, outputs);
   } else {
     weights.bias_codes = view.constants<int32_t>(view.input(2), TfliteType::Int32, outputs);
   }
+}
+
+/// Throws if the sums of INT16 codes without a bias have 32 bits.
+template <class O>
+void check_wide_sums(const OperatorView& view, const O& options) {
+  if (view.input(0).type != TfliteType::Int16 || view.has_input(2)) return;
+  check(options.bias_type != TfliteType::Int32,
+        "sums INT16 codes in 32 bits (quantized_bias_type), expected 64");
 }
 
 /// Reads weights whose outputs lie along `axis`, 0 or the last, and which have `shape` with the
@@ -76,7 +101,11 @@ ProductWeights read_weights(OperatorView& view, const Shape& shape, int axis) {
     weights.bits = 0;
     weights.values = in_rows(view.constants<float>(w, TfliteType::Float32, shape.elements()));
   } else {
-    if (w.type == TfliteType::Int4) weights.bits = 4;
+    if (w.type == TfliteType::Int4) {
+      check(view.input(0).type != TfliteType::Int16,
+            "weights '{}' are INT4, expected INT8 for codes of INT16", printable(w.name));
+      weights.bits = 4;
+    }
     weights.codes = in_rows(weight_codes(view, w));
   }
   read_bias(view, weights);
@@ -109,6 +138,7 @@ Layer read_conv(OperatorView& view) {
   const int64_t channels = view.shape_of(view.input(0))[3];
   check(channels > 0 && w[3] > 0 && channels % w[3] == 0 && w[0] % (channels / w[3]) == 0,
         "weights {} do not fit {} channels", to_string(w), channels);
+  check_wide_sums(view, options);
   ConvLayer conv = conv_of(options, w, channels / w[3]);
   conv.weights = read_weights(view, w, 0);
   return conv;
@@ -135,6 +165,7 @@ Layer read_fully_connected(OperatorView& view) {
   const auto options = view.options<FullyConnectedOptions>();
   check(options.weights_format == WeightsFormat::Default,
         "has shuffled weights, expected rows of outputs");
+  check_wide_sums(view, options);
   const Shape w = view.shape_of(view.input(1));
   check(w.rank() == 2, "weights have {} axes, expected 2", w.rank());
   LinearLayer linear{.activation = options.activation};

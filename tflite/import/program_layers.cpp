@@ -122,7 +122,9 @@ void ProgramReader::add_layer(const QuantizeLayer&) {
 }
 
 void ProgramReader::add_layer(const DequantizeLayer&) {
-  finish(integer::Dequantize{}, {codes(0)});
+  const ProgramNodeId x = value(0);
+  check(type_of(x).is_codes(), "input 0 is {}, expected codes", name_of(view_.input(0).type));
+  finish(integer::Dequantize{}, {x});
 }
 
 }  // namespace qtape::tflite

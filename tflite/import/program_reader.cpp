@@ -58,18 +58,21 @@ ProgramNodeId ProgramReader::value(size_t k) {
   const TfliteTensor& tensor = view_.input(k);
   const Shape shape = view_.shape_of(tensor);
   view_.use_weights(shape.elements());
-  const auto data = view_.data_of(tensor, TfliteType::Int8, shape.elements());
-  const integer::Constant constant{view_.grid_of(tensor),
-                                   {{DType::S8, shape}, {data.begin(), data.end()}}};
+  const CodeGrid grid = view_.grid_of(tensor);
+  const TensorType type{grid.dtype, shape};
+  const auto data = view_.data_of(tensor, tensor.type, type.bytes());
+  const integer::Constant constant{grid, {type, {data.begin(), data.end()}}};
   const ProgramNodeId id = append(constant, {}, tensor.name);
   values_.keep(view_.op().inputs[k], id);
   return id;
 }
 
 ProgramNodeId ProgramReader::codes(size_t k) {
+  const TfliteType type = view_.input(k).type, made = view_.output().type;
   const ProgramNodeId id = value(k);
-  check(type_of(id).is_codes(), "input {} is {}, expected INT8", k,
-        name_of(view_.input(k).type));
+  check(type_of(id).is_codes(), "input {} is {}, expected INT8 or INT16", k, name_of(type));
+  check(type == made, "input {} is {}, expected {} as the output", k, name_of(type),
+        name_of(made));
   return id;
 }
 

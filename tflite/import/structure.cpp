@@ -25,7 +25,7 @@ void read_border(const OperatorView& view, PadLayer& pad) {
   }
   check(view.grid_of(border) == view.grid_of(view.output()),
         "the border has another scale or zero point than the output");
-  pad.code = view.constants<int8_t>(border, TfliteType::Int8, 1)[0];
+  pad.code = view.codes_of(border, 1)[0];
 }
 
 Layer read_pad(OperatorView& view) {
@@ -62,9 +62,9 @@ std::span<const OperatorReader> structure_readers() {
       OperatorReader{Builtin::Reshape, 1, read_reshape},
       OperatorReader{Builtin::Squeeze, 2, read_reshape},
       OperatorReader{Builtin::ExpandDims, 1, read_reshape},
-      OperatorReader{Builtin::Pad, 2, read_pad},
-      OperatorReader{Builtin::PadV2, 2, read_pad},
-      OperatorReader{Builtin::Concatenation, 2, read_concatenation}};
+      OperatorReader{Builtin::Pad, 4, read_pad},
+      OperatorReader{Builtin::PadV2, 4, read_pad},
+      OperatorReader{Builtin::Concatenation, 3, read_concatenation}};
   return readers;
 }
 

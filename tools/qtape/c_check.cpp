@@ -192,7 +192,11 @@ void print(const CCheck& check) {
     fmt::print("; code {} bytes, constants {}, memory {}", *check.code_bytes,
                check.constant_bytes.value_or(0), check.ram_bytes.value_or(0));
   }
-  if (check.instructions) fmt::print("; {} instructions per run", *check.instructions);
+  if (check.instructions) {
+    fmt::print("; {} instructions per run", *check.instructions);
+  } else if (check.code_bytes) {
+    fmt::print("; more instructions per run than the timer counts");
+  }
   fmt::print("\n");
 }
 

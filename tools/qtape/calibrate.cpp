@@ -16,6 +16,7 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
@@ -28,7 +29,8 @@ struct CalibrateOptions {
   int64_t images = 1000;  ///< number of training images for calibration
   int weight_bits = 8;    ///< of quantizers that are added to a model without any
   int activation_bits = 8;
-  bool float_parts = false;  ///< allows parts without an integer form
+  bool signed_activations = false;  ///< as of QuantizationRecipe
+  bool float_parts = false;         ///< allows parts without an integer form
   std::optional<CodeRange> weight_codes = std::nullopt;
   /// The name of a method, `usual` for `usual_method` of each quantizer, `search` for the
   /// method with the least output error for each quantizer, or `all` for a table of all
@@ -48,14 +50,17 @@ struct CalibrateOptions {
         setting("weight_bits", &O::weight_bits, "bits of the weights of new quantizers",
                 {2, 16}),
         setting("activation_bits", &O::activation_bits,
-                "bits of the activations of new quantizers", {1, 16})};
+                "bits of the activations of new quantizers", {1, 16}),
+        setting("signed_activations", &O::signed_activations,
+                "symmetric codes of both signs for activations, as TensorFlow Lite needs them "
+                "for 16 bits")};
   }
 };
 
 namespace {
 
 /// Name of the choice of the usual observer for each quantizer.
-constexpr std::string_view usual = "usual";
+constexpr std::string_view usual_choice = "usual";
 
 /// Result of calibration by one observer.
 struct ObserverReport : EvaluationReport {
@@ -112,9 +117,12 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
     return before_softmax(std::move(model));
   }
   model = before_softmax(prepared(std::move(model), options.float_parts, report));
-  return with_quantizers(model,
-                         calibrated_quantizers(options.weight_bits, options.activation_bits,
-                                               options.weight_codes));
+  InsertOptions made =
+      calibrated_quantizers(options.weight_bits, options.activation_bits, options.weight_codes);
+  if (options.signed_activations) {
+    made.input = with_signed_codes(std::get<FakeQuantize>(*made.input));
+  }
+  return with_quantizers(model, made);
 }
 
 /// Returns "97.10 %", or the hash of the answers if there is no metric.
@@ -140,7 +148,7 @@ void show(const CalibrationProgress& progress) {
 std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
   const std::vector<bool> constant = constant_nodes(graph);
   std::vector<MethodChoice> choices;
-  if (method == usual) return choices;
+  if (method == usual_choice) return choices;
   for (NodeId id : quantizers(graph)) {
     const NodeId source = graph[id].operands[0];
     if (graph[id].operands.size() > 1 && constant[at(source)]) {
@@ -154,7 +162,7 @@ std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
                                  const CalibrateOptions& options, const std::string& observer) {
   CalibrationOptions calibration{
       .by_name = weight_choices(tape.graph(), options.weight_observer), .on_batch = show};
-  if (observer == usual) return calibrate(tape, batches, calibration);
+  if (observer == usual_choice) return calibrate(tape, batches, calibration);
   if (observer != "search") {
     calibration.method = observer_method(observer);
     return calibrate(tape, batches, calibration);
@@ -229,16 +237,16 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--save needs one observer, got all");
-  const bool named =
-      options.observer != "all" && options.observer != "search" && options.observer != usual;
+  const bool named = options.observer != "all" && options.observer != "search" &&
+                     options.observer != usual_choice;
   if (named) (void)observer_method(options.observer);
-  if (options.weight_observer != usual) (void)observer_method(options.weight_observer);
+  if (options.weight_observer != usual_choice) (void)observer_method(options.weight_observer);
   examples::OutputFiles files;
   files.expect("--save", options.save);
   files.reads({options.model});
   files.reads(options.data.paths());
   files.expect_text("--json", options.json);
-  Model loaded = Model::load(options.model);
+  Model loaded(read_model(options.model, files));
   const auto sections = loaded.sections();
   CalibrateReport report;
   Model model = naming<GraphError>(

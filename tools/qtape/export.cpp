@@ -26,7 +26,7 @@ struct ExportCCommand {
   std::string folder;
   std::string name;  ///< prefix of all names; empty: derived from the file name
   std::optional<Requantization> requantization = std::nullopt;  ///< for models
-  bool integer_outputs = false;                                 ///< for models
+  bool integer_outputs = false;
   Layout layout = Layout::nhwc;
   int64_t test_inputs = 128;  ///< number of generated inputs of the self-test
   /// Number of samples stored in the self-test; if empty, a default with data, otherwise none.
@@ -52,7 +52,7 @@ struct ExportCCommand {
         setting("requantization", &C::requantization,
                 "of a model: conversion of accumulators to codes; by default FloatMultiply"),
         setting("integer_outputs", &C::integer_outputs,
-                "of a model: output codes and accumulators instead of floats"),
+                "output codes and accumulators instead of floats"),
         setting("layout", &C::layout, layout_doc)};
   }
 };

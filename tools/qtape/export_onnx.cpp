@@ -23,7 +23,7 @@ struct ExportOnnxCommand {
   std::string output;  ///< file to write
   OnnxForm form = OnnxForm::Qdq;
   int64_t opset = first_onnx_opset;
-  bool integer_outputs = false;  ///< for models
+  bool integer_outputs = false;
   Layout layout = Layout::nhwc;
   int threads = default_threads();
   std::string json = {};
@@ -33,7 +33,7 @@ struct ExportOnnxCommand {
     return std::tuple{setting("opset", &C::opset, "version of ONNX's operators",
                               {first_onnx_opset, last_onnx_opset}),
                       setting("integer_outputs", &C::integer_outputs,
-                              "of a model: output codes and accumulators instead of floats"),
+                              "output codes and accumulators instead of floats"),
                       setting("layout", &C::layout, layout_doc)};
   }
 };
@@ -81,7 +81,7 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
   options.runners = onnx_levels({.form = command.form, .opset = command.opset});
   Verifier verifier = naming<GraphError>(
       command.file, [&] { return Verifier(model.graph, model.parameters, options); });
-  Samples samples{verifier, model.graph, options.batch};
+  Samples samples{verifier, &model.graph, options.batch};
   if (command.data.given()) {
     const data::Dataset dataset =
         load_data(command.data, needs_of(command.file, model.graph)).test;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
 #include "qtape/model/quantization.h"
@@ -31,6 +32,7 @@ struct TfliteReport {
   int64_t nodes = 0;
   int64_t bytes = 0;
   int64_t samples = 0;
+  int64_t bits = 0;
   std::vector<std::string> tensors = {};
 
   static constexpr auto fields() {
@@ -39,23 +41,35 @@ struct TfliteReport {
         field("nodes", &R::nodes, "of the program"), field("bytes", &R::bytes, "of the file"),
         field("samples", &R::samples,
               "from which the ranges of outputs were measured; 0: they were quantized before"),
+        field("bits", &R::bits, "of outputs that were quantized; 0: none"),
         field("tensors", &R::tensors, "grids of inputs and outputs, one line each")};
   }
 };
 
 void print(const TfliteReport& report) {
   if (report.samples > 0) {
-    fmt::print("outputs are quantized to 8 bits, by their ranges on {} samples\n",
+    fmt::print("outputs are quantized to {} bits, by their ranges on {} samples\n", report.bits,
                report.samples);
   }
   fmt::print("{} nodes, {} bytes\n", report.nodes, report.bytes);
   for (const std::string& each : report.tensors) fmt::print("{}\n", each);
 }
 
+/// Returns a quantizer of sums, with 16 bits if the codes of a model have more than 8, as
+/// layers of TensorFlow Lite read and write codes of one type.
+FakeQuantize quantizer_of_answers(const Graph& graph) {
+  const bool wide = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
+    const CodeLimits limits = grid_of(graph, id).limits;
+    return limits.q_max - limits.q_min > 255;
+  });
+  const auto made = std::get<FakeQuantize>(*calibrated_quantizers(8, wide ? 16 : 8).input);
+  return wide ? with_signed_codes(made) : made;
+}
+
 /// Quantizes the answers of a model that are sums, as its operators end in codes.
 void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
                       TfliteReport& report) {
-  const Op quantizer = *calibrated_quantizers(8, 8).input;
+  const FakeQuantize quantizer = quantizer_of_answers(saved.graph);
   Graph graph = quantize_answers(saved.graph, quantizer);
   if (graph == saved.graph) return;
   require<ArgumentError>(command.data.given(),
@@ -65,6 +79,7 @@ void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
   const data::Dataset samples =
       load_data(command.data, needs_of(command.file, saved.graph)).train;
   Model model(std::move(graph), 0);
+  report.bits = quantizer.bits;
   report.samples = std::min(samples.size(), usual_calibration_samples);
   (void)start_from(model, saved.parameters, samples, report.samples, command.threads);
   saved.graph = model.graph();

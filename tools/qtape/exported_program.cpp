@@ -3,6 +3,7 @@
 #include "qtape/deploy/any_file.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/integer/program/channels_first.h"
+#include "qtape/integer/program/integer_outputs.h"
 
 namespace qtape::tool {
 
@@ -17,9 +18,9 @@ IntegerProgram exported_program(AnyFile& file, const std::string& path,
     require<ArgumentError>(!requantization || *requantization == program->requantization(),
                            "--requantization: {} is already a program of {}", path,
                            to_string_view(program->requantization()));
-    require<ArgumentError>(!integer_outputs,
-                           "--integer-outputs: {} is a program, whose outputs are fixed", path);
-    return in_layout(*program, layout);
+    return naming<GraphError>(path, [&] {
+      return in_layout(integer_outputs ? with_integer_outputs(*program) : *program, layout);
+    });
   }
   auto& model = std::get<SavedModel>(file);
   ConvertOptions options;

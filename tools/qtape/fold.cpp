@@ -9,6 +9,7 @@
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -91,7 +92,7 @@ void fold(const std::string& path, const std::string& output, const std::string&
   files.expect("--output", output);
   files.reads({path});
   files.expect_text("--json", json);
-  SavedModel model = load_model(path);
+  SavedModel model = read_model(path, files);
   FoldReport report = fold_report_of(model);
   const SavedModel folded = naming<GraphError>(path, [&] {
     require_norms(report);

@@ -99,8 +99,8 @@ void print(const ImportReport& report) {
 }
 
 /// Reads the file in the format in which it begins.
-SavedModel read_model(const ImportCommand& command, examples::OutputFiles& files,
-                      ImportReport& report) {
+SavedModel imported_model(const ImportCommand& command, examples::OutputFiles& files,
+                          ImportReport& report) {
   if (is_tflite_file(command.model)) {
     require<ArgumentError>(command.ends.empty(), "--end: {} is a .tflite file, expected ONNX",
                            command.model);
@@ -123,7 +123,7 @@ void import_model(const ImportCommand& command) {
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);
   ImportReport report;
-  SavedModel imported = read_model(command, files, report);
+  SavedModel imported = imported_model(command, files, report);
   const Model model = naming<GraphError>(command.model, [&] {
     return prepared(Model(std::move(imported)), command.float_parts, report);
   });

@@ -9,6 +9,7 @@
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 
@@ -91,7 +92,7 @@ void search(const SearchCommand& command) {
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
   SearchReport report;
-  Model model = Model::load(command.model);
+  Model model(read_model(command.model, files));
   model = naming<GraphError>(command.model, [&] {
     return prepared(Model(without_quantizers(model.graph()), model.parameters()),
                     command.recipe.float_parts, report);

@@ -14,6 +14,7 @@
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
 #include "qtape/tools/qtape/train_report.h"
@@ -251,12 +252,11 @@ void add(TrainReport& report, const FitResult& result) {
 
 /// Trains `model`, which must have its quantizers, and adds the results to the report. Returns
 /// the failure of writing the run's record; empty if there was none.
-std::string train_model(Model& model, const TrainCommand& command, const data::Split& data,
+std::string train_model(Model& model, const std::optional<Model>& teacher,
+                        const TrainCommand& command, const data::Split& data,
                         TrainReport& report) {
-  std::optional<Model> teacher;
   FitOptions options = options_of(command, model, data);
-  if (!command.teacher.empty()) {
-    teacher.emplace(Model::load(command.teacher));
+  if (teacher) {
     options.distillation = Distillation{.teacher = &*teacher,
                                         .temperature = command.temperature,
                                         .share = command.teacher_share};
@@ -298,17 +298,22 @@ void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
 void train(TrainCommand& command) {
   examples::OutputFiles files;
   expect_outputs(command, files);
-  Model model = Model::load(command.model);
+  Model model(read_model(command.model, files));
   require<ArgumentError>(!command.resume || model.sections().contains("progress"),
                          "--resume: {} is not a checkpoint", command.model);
   const Trained trained = quantizers_for(model.graph(), command);
   TrainReport report;
+  std::optional<Model> teacher;
+  if (!command.teacher.empty()) teacher.emplace(read_model(command.teacher, files));
   std::optional<Model> start;
   if (!command.resume) {
     start = naming<GraphError>(command.model,
                                [&] { return starting_point(model, trained, command, report); });
   }
   const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
+  if (teacher && compares_classes(teacher->graph(), data.train)) {
+    teacher = before_softmax(std::move(*teacher));
+  }
   if (!command.resume) {
     note(score_of("as it is", model, command, data.test), report, report.score_before,
          report.accuracy_before);
@@ -322,7 +327,7 @@ void train(TrainCommand& command) {
     note(score_of("with its quantizers calibrated", model, command, data.test), report,
          report.score_calibrated, report.accuracy_calibrated);
   }
-  files.add_failure(train_model(model, command, data, report));
+  files.add_failure(train_model(model, teacher, command, data, report));
   files.save(command.output, [&](const std::string& path) { model.save(path); });
   write_report(files, command.json, report);
   files.require_written();

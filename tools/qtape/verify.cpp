@@ -130,15 +130,14 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
   }
   add_certificates(report, verifier);
   print_certificates(report);
-  run_samples(report, {verifier, model.graph, batch}, images, command);
+  run_samples(report, {verifier, &model.graph, batch}, images, command);
   print_samples(report, verifier.levels());
   return report;
 }
 
-/// Verifies a program, whose requantization is fixed, on random inputs.
-RequantizationReport verify_program(const IntegerProgram& program,
+/// Verifies a program, whose requantization is fixed.
+RequantizationReport verify_program(const IntegerProgram& program, const data::Dataset& images,
                                     const VerifyCommand& command) {
-  static const Graph no_graph;
   const int64_t batch = verification_batch(program);
   Verifier verifier = naming<GraphError>(command.model, [&] {
     return Verifier(program, {.batch = batch,
@@ -151,7 +150,7 @@ RequantizationReport verify_program(const IntegerProgram& program,
              command.threads, command.threads == 1 ? "" : "s");
   add_certificates(report, verifier);
   print_certificates(report);
-  run_samples(report, {verifier, no_graph, batch}, {}, command);
+  run_samples(report, {verifier, nullptr, batch}, images, command);
   print_samples(report, verifier.levels());
   return report;
 }
@@ -166,14 +165,12 @@ void check_levels(const std::vector<Level>& levels) {
       "--levels: expected a level to compare with L2");
 }
 
-/// Returns the options for a program: of the usual levels those that it has, and random inputs.
+/// Returns the options for a program: of the usual levels those that it has, and random inputs
+/// if there are no data.
 /// Throws ArgumentError for options that only models have.
 VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) {
   require<ArgumentError>(command.program.empty(), "--program: {} is itself a program",
                          command.model);
-  require<ArgumentError>(!command.data.given(),
-                         "--data and --input: programs are verified on random inputs, expected "
-                         "--random COUNT");
   require<ArgumentError>(command.usual || std::ranges::count(command.requantizations,
                                                              program.requantization()) > 0,
                          "--requantization: {} is a program of {}", command.model,
@@ -181,7 +178,7 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
   if (std::ranges::equal(command.levels, usual_levels)) {
     std::erase_if(command.levels, [](Level each) { return each < Level::Reference; });
   }
-  if (!command.random) command.random = 1000;
+  if (!command.random && !command.data.given()) command.random = 1000;
   return command;
 }
 
@@ -193,7 +190,12 @@ VerifyReport verify_file(const VerifyCommand& command, examples::OutputFiles& fi
     VerifyCommand chosen = for_program(command, *program);
     chosen.file = std::move(verified);
     check_levels(chosen.levels);
-    report.requantizations.push_back(verify_program(*program, chosen));
+    data::Dataset images;
+    if (chosen.data.given()) {
+      images = load_data(chosen.data, needs_of(chosen.model, *program)).test;
+      require_fit(*program, images);
+    }
+    report.requantizations.push_back(verify_program(*program, images, chosen));
     return report;
   }
   SavedModel model = before_softmax(std::move(std::get<SavedModel>(file)));
@@ -271,10 +273,10 @@ void add_levels(CLI::App& verify, std::vector<std::string>& names) {
           "--levels", names,
           "levels of arithmetic to compare, by number or name, always with L2. L4, the "
           "program in C, needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 "
-          "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 a python3 with "
-          "onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. L8, the "
-          "kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs its "
-          "tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
+          "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 libonnxruntime or a "
+          "python3 with onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. "
+          "L8, the kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs "
+          "its tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
           "otherwise c++ -O2")
       ->delimiter(',')
       ->transform(CLI::IsMember(level_names(), CLI::ignore_case))

@@ -72,6 +72,10 @@ void add_certificates(RequantizationReport& report, const Verifier& verifier) {
     }
   }
   report.backend = verifier.report();
+  for (const Level& level : verifier.levels()) {
+    const std::string text = verifier.report(level);
+    if (level > Level::Backend && !text.empty()) report.targets.push_back({level, text});
+  }
 }
 
 void add_scores(RequantizationReport& report, const LevelScores& found) {
@@ -90,6 +94,9 @@ void print_certificates(const RequantizationReport& report) {
     fmt::print("certificate of {}: {}\n", printable(each.label), to_string(each));
   }
   if (!report.backend.empty()) fmt::print("L3 runs\n{}", report.backend);
+  for (const LevelReport& each : report.targets) {
+    fmt::print("{} runs\n{}", number_of(each.level), each.report);
+  }
 }
 
 void print_samples(const RequantizationReport& report, const std::vector<Level>& levels) {

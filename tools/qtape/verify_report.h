@@ -69,11 +69,23 @@ struct LevelScore {
   }
 };
 
+struct LevelReport {
+  Level level = Level::Float;
+  std::string report;
+
+  static constexpr auto fields() {
+    using L = LevelReport;
+    return std::tuple{field("level", &L::level, "of arithmetic"),
+                      field("report", &L::report, "how or where the level computes, in lines")};
+  }
+};
+
 struct RequantizationReport {
   Requantization requantization = Requantization::FloatMultiply;
   std::optional<std::string> program = {};
   std::vector<LayerCertificate> certificates = {};
   std::string backend = {};
+  std::vector<LevelReport> targets = {};
   std::vector<LayerReport> layers = {};
   int64_t output_float_exact = 0;
   int64_t output_mismatches = 0;
@@ -92,6 +104,7 @@ struct RequantizationReport {
         field("program", &R::program, "file that the model converts to, otherwise null"),
         field("certificates", &R::certificates, "of products with weights"),
         field("backend", &R::backend, "multiplication in L3, one line per product"),
+        field("reports", &R::targets, "of the levels of targets that have one"),
         field("layers", &R::layers, "integers that differ"),
         field("output_float_exact", &R::output_float_exact, "f32 outputs that differ in L0"),
         field("output_mismatches", &R::output_mismatches, "other f32 outputs that differ"),
@@ -120,7 +133,7 @@ struct VerifyReport {
 
 /// Adds the comparisons of layers and outputs.
 void add_layers(RequantizationReport& report, const Verifier& verifier);
-/// Adds the certificates of products and how L3 multiplies.
+/// Adds the certificates of products and the reports of levels.
 void add_certificates(RequantizationReport& report, const Verifier& verifier);
 void add_scores(RequantizationReport& report, const LevelScores& found);
 

@@ -67,9 +67,11 @@ int64_t verification_batch(const IntegerProgram& program, int64_t usual) {
 
 std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) const {
   const IntegerProgram& program = verifier.program();
-  const Shape& shape = program[program.outputs()[0]].value.type.shape;
-  if (shape.rank() == 0 || shape[0] != batch) return std::nullopt;
-  const auto choice = choose_metric(graph, graph.answers()[0], dataset);
+  const ProgramNodeId output = program.outputs()[0];
+  const auto& [dtype, shape] = program[output].value.type;
+  if (dtype != DType::F32 || shape.rank() == 0 || shape[0] != batch) return std::nullopt;
+  const auto choice = graph == nullptr ? choose_metric(program, output, dataset)
+                                       : choose_metric(*graph, graph->answers()[0], dataset);
   const bool classes = choice && choice->kind == MetricKind::Accuracy;
   if (classes && dataset.classes() > std::max<int64_t>(2, shape[1])) return std::nullopt;
   return choice;

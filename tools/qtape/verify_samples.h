@@ -32,7 +32,7 @@ struct LevelScores {
 /// A verifier, and its batch size.
 struct Samples {
   Verifier& verifier;
-  const Graph& graph;  ///< the verified graph
+  const Graph* graph;  ///< the verified graph; null for a program
   int64_t batch;
 
   /// Runs all samples of a data set and scores the first output. Returns nullopt if there is no

@@ -10,6 +10,7 @@
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
+#include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 
 namespace qtape::tool {
@@ -59,7 +60,7 @@ void write_values(const WeightsCommand& command) {
   files.expect("--output", command.output);
   files.reads({command.model, command.from});
   files.expect_text("--json", command.json);
-  const SavedModel model = load_model(command.model);
+  const SavedModel model = read_model(command.model, files);
   const NamedTensors values = named_values(model.parameters);
   const std::string bytes = to_array_file(command.output, values);
   const WeightsReport report = report_of(values);
@@ -76,7 +77,7 @@ void take_values(const WeightsCommand& command) {
   files.expect("--output", command.output);
   files.reads({command.model, command.from});
   files.expect_text("--json", command.json);
-  SavedModel model = load_model(command.model);
+  SavedModel model = read_model(command.model, files);
   const NamedTensors values = read_arrays(command.from);
   WeightsReport report = report_of(values);
   report.taken =

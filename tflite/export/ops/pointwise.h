@@ -30,12 +30,13 @@ inline void write(const integer::Constant& op, TfliteProgram& p) {
 
 inline void write(const integer::Add& op, TfliteProgram& p) {
   check_sum(p.in(0), p.in(1), op.grid.scale);
-  p.finish(Builtin::Add, 2, {p.tensor(0), p.tensor(1)},
-           AddOptions{.activation = TfliteProgram::activation(op.grid)});
+  p.finish(Builtin::Add, {p.tensor(0), p.tensor(1)},
+           AddOptions{.activation = TfliteProgram::activation(op.grid),
+                      .shifts_int16 = op.grid.dtype != DType::S16});
 }
 inline void write(const integer::Mul& op, TfliteProgram& p) {
   check_product(p.in(0), p.in(1), op.grid.scale);
-  p.finish(Builtin::Mul, 2, {p.tensor(0), p.tensor(1)},
+  p.finish(Builtin::Mul, {p.tensor(0), p.tensor(1)},
            MulOptions{.activation = TfliteProgram::activation(op.grid)});
 }
 inline void write(const integer::Softmax& op, TfliteProgram& p) {
@@ -43,7 +44,7 @@ inline void write(const integer::Softmax& op, TfliteProgram& p) {
   check(double{beta} == op.beta, "beta is {}, expected an f32; the nearest is {}", op.beta,
         double{beta});
   check_softmax(p.in(0));
-  p.finish(Builtin::Softmax, 2, {p.tensor(0)}, SoftmaxOptions{.beta = beta});
+  p.finish(Builtin::Softmax, {p.tensor(0)}, SoftmaxOptions{.beta = beta});
 }
 
 }  // namespace qtape::tflite

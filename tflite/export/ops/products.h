@@ -1,7 +1,10 @@
 // Products of codes as operators: written with the requantization of their sums.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "qtape/integer/ops/integer_ops.h"
@@ -14,6 +17,9 @@
 namespace qtape::tflite {
 namespace {
 
+constexpr std::string_view no_int4_of_int16 =
+    "TensorFlow Lite Micro has no kernels of INT4 weights for INT16 codes";
+
 /// Returns f32(s_x s_w) of each scale.
 std::vector<float> bias_scales(const std::vector<float>& scales, const IntegerValue& x) {
   std::vector<float> all;
@@ -21,17 +27,32 @@ std::vector<float> bias_scales(const std::vector<float>& scales, const IntegerVa
   return all;
 }
 
+/// Returns the type in which TensorFlow Lite Micro sums products of codes like x: that of their
+/// biases.
+TfliteType sum_type(const IntegerValue& x) {
+  return x.type.dtype == DType::S16 ? TfliteType::Int64 : TfliteType::Int32;
+}
+
 /// Adds the biases of an op, 0 if it has none: TensorFlow Lite Micro aborts on depthwise
 /// convolutions without them.
 int32_t add_bias(TfliteProgram& p, const QuantizedWeights& weights,
                  const std::vector<float>& scales, const IntegerValue& x) {
   const std::vector<int32_t> bias = weights.all_biases();
-  const auto bytes = std::as_bytes(std::span(bias));
-  return p.add_constant({.name = p.part("bias"),
-                         .type = TfliteType::Int32,
-                         .shape = {std::ssize(bias)},
-                         .bytes = {bytes.begin(), bytes.end()},
-                         .scales = bias_scales(scales, x)});
+  ConstantData data{.name = p.part("bias"),
+                    .type = TfliteType::Int32,
+                    .shape = {std::ssize(bias)},
+                    .scales = bias_scales(scales, x)};
+  const auto set = [&](const auto& codes) {
+    const auto bytes = std::as_bytes(std::span(codes));
+    data.bytes = {bytes.begin(), bytes.end()};
+  };
+  if (x.type.dtype == DType::S16) {
+    data.type = sum_type(x);
+    set(std::vector<int64_t>(bias.begin(), bias.end()));
+  } else {
+    set(bias);
+  }
+  return p.add_constant(data);
 }
 
 std::vector<float> scales_of(const QuantizedWeights& weights) {
@@ -39,14 +60,38 @@ std::vector<float> scales_of(const QuantizedWeights& weights) {
   return {values.begin(), values.end()};
 }
 
-int32_t add_weights(TfliteProgram& p, std::span<const int8_t> codes, std::vector<int64_t> shape,
-                    const std::vector<float>& scales, int axis) {
-  const auto bytes = std::as_bytes(codes);
-  return p.add_constant({.name = p.part("weights"),
-                         .shape = std::move(shape),
-                         .bytes = {bytes.begin(), bytes.end()},
-                         .scales = scales,
-                         .axis = axis});
+/// Returns codes of 4 bits in pairs, the first of them in the lower bits.
+std::vector<std::byte> in_pairs(std::span<const int8_t> codes) {
+  std::vector<std::byte> pairs((codes.size() + 1) / 2);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    pairs[i / 2] |= std::byte(codes[i] & 15) << (i % 2 * 4);
+  }
+  return pairs;
+}
+
+/// Adds weights in rows of `shape`, in 4 bits if `bits` and TensorFlow Lite Micro allow it.
+int32_t add_weights(TfliteProgram& p, std::span<const int8_t> codes, int bits,
+                    std::vector<int64_t> shape, const std::vector<float>& scales, int axis) {
+  ConstantData data{
+      .name = p.part("weights"), .shape = std::move(shape), .scales = scales, .axis = axis};
+  if (bits <= 4) {
+    data.type = TfliteType::Int4;
+    data.bytes = in_pairs(codes);
+  } else {
+    const auto bytes = std::as_bytes(codes);
+    data.bytes = {bytes.begin(), bytes.end()};
+  }
+  return p.add_constant(data);
+}
+
+/// Returns the bits in which weights are written, 4 or 8. `reason`: why TensorFlow Lite Micro
+/// has no kernel of INT4 weights, if it has none.
+int written_bits(TfliteProgram& p, const QuantizedWeights& weights, std::string_view reason) {
+  if (weights.storage_bits > 4) return 8;
+  if (reason.empty()) return 4;
+  p.note(
+      fmt::format("weights of {} bits are written as INT8: {}", weights.storage_bits, reason));
+  return 8;
 }
 
 /// Returns the scales with which a layer multiplies as S[c] says: several select the product in
@@ -69,12 +114,20 @@ void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId fro
                   const CodeGrid& grid) {
   const IntegerValue& x = p.program()[from].value;
   const std::vector<float> scales = linear_scales(op, x);
-  const FullyConnectedOptions options{.activation = TfliteProgram::activation(grid),
-                                      .keep_num_dims = x.type.shape.rank() != 2};
-  const int32_t weights = add_weights(p, op.weights.unpacked(),
+  FullyConnectedOptions options{.activation = TfliteProgram::activation(grid),
+                                .keep_num_dims = x.type.shape.rank() != 2};
+  if (x.type.dtype == DType::S16) options.bias_type = sum_type(x);
+  std::string_view reason;
+  if (x.type.dtype == DType::S16) reason = no_int4_of_int16;
+  if (scales.size() > 1) {
+    reason =
+        "TensorFlow Lite Micro has no FULLY_CONNECTED of INT4 with a scale for each output";
+  }
+  const int bits = written_bits(p, op.weights, reason);
+  const int32_t weights = add_weights(p, op.weights.unpacked(), bits,
                                       {op.weights.outputs(), op.weights.terms()}, scales, 0);
   const int32_t bias = add_bias(p, op.weights, scales, x);
-  p.finish(Builtin::FullyConnected, 4, {p.tensor_of(from), weights, bias}, options);
+  p.finish(Builtin::FullyConnected, {p.same_type_tensor(from), weights, bias}, options);
 }
 
 void write_mean(const integer::Sum& op, TfliteProgram& p, ProgramNodeId from,
@@ -88,7 +141,7 @@ void write_mean(const integer::Sum& op, TfliteProgram& p, ProgramNodeId from,
   }
   check_mean(reduced_terms(x.type.shape, op.axes), x, grid.scale);
   const int32_t numbers = p.add_numbers(p.part("axes"), axes, Shape{std::ssize(axes)});
-  p.finish(Builtin::Mean, 2, {p.tensor_of(from), numbers},
+  p.finish(Builtin::Mean, {p.same_type_tensor(from), numbers},
            ReducerOptions{.keep_dims = op.keep_dims});
 }
 
@@ -107,7 +160,7 @@ int32_t add_border(TfliteProgram& p, int32_t from, const IntegerValue& x, const 
   const Shape padded = {shape[0], shape[1] + w.h.begin + w.h.end,
                         shape[2] + w.w.begin + w.w.end, shape[3]};
   const int32_t result = p.add_tensor(p.part("padded"), x, padded);
-  p.add_operator(Builtin::Pad, 1, {from, numbers}, result);
+  p.add_operator(Builtin::Pad, {from, numbers}, result);
   return result;
 }
 
@@ -141,21 +194,24 @@ void add_conv(const integer::Conv& op, TfliteProgram& p, int32_t from, int32_t t
   const int64_t channels = x.type.shape[-1];
   const int64_t outputs = op.weights.outputs();
   const std::vector<float> scales = scales_of(op.weights);
+  const bool wide = x.type.dtype == DType::S16;
+  const int bits = written_bits(p, op.weights, wide ? no_int4_of_int16 : std::string_view());
   if (op.groups == channels && channels > 1) {
     const int32_t weights =
-        add_weights(p, transposed(op.weights.unpacked(), outputs, op.weights.terms()),
+        add_weights(p, transposed(op.weights.unpacked(), outputs, op.weights.terms()), bits,
                     {1, w.h.kernel, w.w.kernel, outputs}, scales, 3);
     auto options = conv_options<DepthwiseConv2dOptions>(w, padding, activation);
     options.depth_multiplier = static_cast<int32_t>(outputs / channels);
     const int32_t bias = add_bias(p, op.weights, scales, x);
-    return p.add_operator(Builtin::DepthwiseConv2d, 3, {from, weights, bias}, to, options);
+    return p.add_operator(Builtin::DepthwiseConv2d, {from, weights, bias}, to, options);
   }
   const int32_t weights =
-      add_weights(p, op.weights.unpacked(),
+      add_weights(p, op.weights.unpacked(), bits,
                   {outputs, w.h.kernel, w.w.kernel, channels / op.groups}, scales, 0);
   const int32_t bias = add_bias(p, op.weights, scales, x);
-  p.add_operator(Builtin::Conv2d, 3, {from, weights, bias}, to,
-                 conv_options<Conv2dOptions>(w, padding, activation));
+  auto options = conv_options<Conv2dOptions>(w, padding, activation);
+  if (wide) options.bias_type = sum_type(x);
+  p.add_operator(Builtin::Conv2d, {from, weights, bias}, to, options);
 }
 
 void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
@@ -165,10 +221,10 @@ void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
   const Shape in = image(x.type.shape);
   const bool one = x.type.shape.rank() == 3;
   const Window w = op.extents(x.type.shape).window;
-  int32_t from = p.tensor_of(source);
+  int32_t from = p.same_type_tensor(source);
   if (one) {
     const int32_t reshaped = p.add_tensor(p.part("image"), x, in);
-    p.add_operator(Builtin::Reshape, 1, {from}, reshaped, ReshapeOptions{reshape_of(in)});
+    p.add_operator(Builtin::Reshape, {from}, reshaped, ReshapeOptions{reshape_of(in)});
     from = reshaped;
   }
   const bool same = is_same(w.h) && is_same(w.w);
@@ -181,7 +237,33 @@ void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
   }
   const int32_t row = p.add_tensor(p.part("row"), p.out(), image(p.out().type.shape));
   add_conv(op, p, from, row, x, w, padding, activation);
-  p.finish(Builtin::Reshape, 1, {row}, ReshapeOptions{reshape_of(p.out().type.shape)});
+  p.finish(Builtin::Reshape, {row}, ReshapeOptions{reshape_of(p.out().type.shape)});
+}
+
+/// Returns the convolution whose sums are those of the windows of `op`, times 1 / n: the
+/// operator AVERAGE_POOL_2D rounds the mean of codes before it changes the scale.
+integer::Conv average_conv(const integer::AvgPool& op, const IntegerValue& x) {
+  const Window w = op.pool(x.type.shape).window;
+  const int64_t n = w.kernel(), channels = x.type.shape[-1];
+  const bool padded = w.h.begin > 0 || w.h.end > 0 || w.w.begin > 0 || w.w.end > 0;
+  check(op.count_include_pad || !padded,
+        "leaves out padding, so that divisors differ, expected `count_include_pad`");
+  check(std::has_single_bit(static_cast<uint64_t>(n)),
+        "divides by {}, expected a power of 2: TensorFlow Lite rounds 1/{} to f32", n, n);
+  check(x.type.dtype != DType::S16,
+        "divides sums of 16-bit codes, which TensorFlow Lite Micro multiplies with fewer bits");
+  integer::Conv conv{
+      .taps = op.kernel,
+      .stride = op.stride.rank() > 0 ? op.stride : op.kernel,
+      .dilation = Shape(std::vector<int64_t>(static_cast<size_t>(op.kernel.rank()), 1)),
+      .padding = op.padding,
+      .pads_begin = op.pads_begin,
+      .pads_end = op.pads_end,
+      .groups = channels};
+  const std::vector<int8_t> ones(static_cast<size_t>(channels * n), 1);
+  const float scale = 1 / static_cast<float>(n);
+  conv.weights = pack_weights(ones, {channels, n}, 8, std::span(&scale, 1), {}, x);
+  return conv;
 }
 
 }  // namespace
@@ -190,10 +272,11 @@ void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
 inline void write(const integer::Linear&, TfliteProgram&) {}
 inline void write(const integer::Conv&, TfliteProgram&) {}
 inline void write(const integer::Sum&, TfliteProgram&) {}
+inline void write(const integer::AvgPool&, TfliteProgram&) {}
 
 inline void write(const integer::Requantize& op, TfliteProgram& p) {
   // Only operands of means of unsigned codes, which are refused.
-  if (op.grid.dtype == DType::U8) return;
+  if (!type_of_codes(op.grid.dtype)) return;
   const IntegerNode& from = p.operand(0);
   if (const auto* sum = std::get_if<integer::Sum>(&from.op)) {
     return write_mean(*sum, p, from.operands[0], op.grid);
@@ -205,17 +288,21 @@ inline void write(const integer::Requantize& op, TfliteProgram& p) {
   if (const auto* conv = std::get_if<integer::Conv>(&from.op)) {
     return write_conv(*conv, p, from.operands[0], op.grid);
   }
+  if (const auto* pool = std::get_if<integer::AvgPool>(&from.op)) {
+    const integer::Conv conv = average_conv(*pool, p.program()[from.operands[0]].value);
+    return write_conv(conv, p, from.operands[0], op.grid);
+  }
   check(from.value.is_codes(), "TensorFlow Lite Micro does not round the sums of {} like this",
         name_of(from.op));
   const Activation activation = TfliteProgram::activation(op.grid);
   if (activation == Activation::None) {
-    return p.finish(Builtin::Quantize, 1, {p.tensor(0)});
+    return p.finish(Builtin::Quantize, {p.tensor_of(p.node().operands[0])});
   }
   check(op.grid.scale == from.value.scales[0] && op.grid.zero_point == from.value.zero_point,
         "changes the scale and limits the codes, expected one of both");
   check(activation != Activation::ReluN1To1,
         "TensorFlow Lite Micro has no operator RELU_N1_TO_1");
-  p.finish(activation == Activation::Relu ? Builtin::Relu : Builtin::Relu6, 1, {p.tensor(0)});
+  p.finish(activation == Activation::Relu ? Builtin::Relu : Builtin::Relu6, {p.tensor(0)});
 }
 
 }  // namespace qtape::tflite

@@ -17,7 +17,7 @@ inline std::vector<int32_t> reshape_of(const Shape& shape) {
 
 inline void write(const integer::Reshape&, TfliteProgram& p) {
   if (!p.in(0).is_codes()) return;
-  p.finish(Builtin::Reshape, 1, {p.tensor(0)}, ReshapeOptions{reshape_of(p.out().type.shape)});
+  p.finish(Builtin::Reshape, {p.tensor(0)}, ReshapeOptions{reshape_of(p.out().type.shape)});
 }
 
 inline void write(const integer::Pad& op, TfliteProgram& p) {
@@ -32,7 +32,7 @@ inline void write(const integer::Pad& op, TfliteProgram& p) {
     pads.push_back(static_cast<int32_t>(op.end[axis]));
   }
   const int32_t numbers = p.add_numbers(p.part("paddings"), pads, Shape{rank, 2});
-  p.finish(Builtin::Pad, 1, {p.tensor(0), numbers});
+  p.finish(Builtin::Pad, {p.tensor(0), numbers});
 }
 
 inline void write(const integer::Concat& op, TfliteProgram& p) {
@@ -41,7 +41,7 @@ inline void write(const integer::Concat& op, TfliteProgram& p) {
         most_joined, count);
   std::vector<int32_t> inputs;
   for (size_t k = 0; k < p.node().operands.size(); ++k) inputs.push_back(p.tensor(k));
-  p.finish(Builtin::Concatenation, 2, std::move(inputs),
+  p.finish(Builtin::Concatenation, std::move(inputs),
            ConcatenationOptions{.axis = resolve_axis(op.axis, p.out().type.shape)});
 }
 

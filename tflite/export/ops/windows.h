@@ -23,14 +23,14 @@ void write_pool(const P& op, Builtin builtin, TfliteProgram& p) {
   options.stride_w = static_cast<int32_t>(w.w.stride);
   options.filter_height = static_cast<int32_t>(w.h.kernel);
   options.filter_width = static_cast<int32_t>(w.w.kernel);
-  p.finish(builtin, 2, {p.tensor(0)}, options);
+  p.finish(builtin, {p.tensor(0)}, options);
 }
 
 }  // namespace
 
 inline void write(const integer::MeanPool& op, TfliteProgram& p) {
   check(
-      p.out().type.dtype == DType::S8,
+      type_of_codes(p.out().type.dtype).has_value(),
       "rounds means of unsigned codes, halves away from the code 0, but TensorFlow Lite Micro "
       "those of codes less 128; expected signed codes");
   write_pool(op, Builtin::AveragePool2d, p);

@@ -1,4 +1,4 @@
-#include "qtape/core/thread_count.h"
+#include "qtape/core/process_limits.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "qtape/core/cpu_quota.h"
+#include "qtape/core/thread_count.h"
 #include "qtape/io/files.h"
 #include "qtape/tests/support/folder.h"
 
@@ -14,16 +14,22 @@ using namespace qtape;
 
 namespace {
 
-/// Quota in a file system with these files.
-std::optional<double> quota(const std::map<std::string, std::string>& files) {
+using Files = std::map<std::string, std::string>;
+
+/// Returns `limit` of a file system with these files.
+template <class T>
+T in(const Files& files, T (*limit)(const std::string&)) {
   const test::Folder folder;
   for (const auto& [path, content] : files) {
     const std::string whole = folder.path() + path;
     std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
     write_file(whole, content);
   }
-  return cpu_quota(folder.path());
+  return limit(folder.path());
 }
+
+std::optional<double> quota(const Files& files) { return in(files, cpu_quota); }
+std::optional<int64_t> memory(const Files& files) { return in(files, memory_limit); }
 
 }  // namespace
 
@@ -58,10 +64,9 @@ TEST_CASE("threads: quotas of control groups, version 1") {
   const std::string self = "/proc/self/cgroup";
   const std::string groups = "4:memory:/a\n3:cpu,cpuacct:/a\n2:cpuset:/a\n";
   const auto files = [&](const std::string& folder, const std::string& microseconds) {
-    return std::map<std::string, std::string>{
-        {self, groups},
-        {"/sys/fs/cgroup/" + folder + "/cpu.cfs_quota_us", microseconds + "\n"},
-        {"/sys/fs/cgroup/" + folder + "/cpu.cfs_period_us", "50000\n"}};
+    return Files{{self, groups},
+                 {"/sys/fs/cgroup/" + folder + "/cpu.cfs_quota_us", microseconds + "\n"},
+                 {"/sys/fs/cgroup/" + folder + "/cpu.cfs_period_us", "50000\n"}};
   };
   CHECK(quota(files("cpu,cpuacct/a", "150000")) == 3);
   CHECK(quota(files("cpu/a", "25000")) == 0.5);
@@ -76,4 +81,16 @@ TEST_CASE("threads: no control groups, no quota") {
   CHECK(quota({{"/proc/self/cgroup", "nonsense\n:\n"}}) == std::nullopt);
   CHECK(quota({{"/proc/self/cgroup", "0::/a\n"}, {"/sys/fs/cgroup/a/cpu.max", "many\n"}}) ==
         std::nullopt);
+}
+
+TEST_CASE("memory: limits of control groups") {
+  const std::string self = "/proc/self/cgroup";
+  CHECK(memory({{self, "0::/a/b\n"},
+                {"/sys/fs/cgroup/a/b/memory.max", "max\n"},
+                {"/sys/fs/cgroup/a/memory.max", "104857600\n"}}) == 104857600);
+  CHECK(memory({{self, "0::/a\n"}, {"/sys/fs/cgroup/a/memory.max", "max\n"}}) == std::nullopt);
+  CHECK(memory({{self, "4:memory:/a\n3:cpu:/b\n"},
+                {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "4096\n"},
+                {"/sys/fs/cgroup/cpu/b/memory.limit_in_bytes", "1\n"}}) == 4096);
+  CHECK(memory({}) == std::nullopt);
 }

@@ -1,6 +1,7 @@
-// Number of processors that the environment and the control groups allow this process to use.
+// Limits that the environment and the control groups set for this process.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,5 +15,9 @@ std::optional<int> threads_asked(const char* setting);
 /// process, in seconds. Returns nullopt if no group sets a quota. `root` is prepended to every
 /// path; only tests pass a non-empty one.
 std::optional<double> cpu_quota(const std::string& root);
+
+/// Bytes of memory that the control groups (version 1 or 2) allow this process, shared with the
+/// other processes of the group. Returns nullopt if no group sets a limit. `root` as above.
+std::optional<int64_t> memory_limit(const std::string& root);
 
 }  // namespace qtape

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Calls that fail, one at a time, in every program that writes: an error in words or the same
+# files, never another file, a lost one or a partial one:
+# failing_calls_test.sh BUILD_FOLDER [KIND NUMBER]...
+# KIND is files or memory; of its calls in each program NUMBER fail, evenly spread, or `all`. By
+# default 40 of files and 12 allocations. `memory all` takes hours.
+source "$(dirname "$0")/common.sh"
+shift
+plan=("$@")
+[ $# -gt 0 ] || plan=(files 40 memory 12)
+preload=$build/tests/failing_calls.so
+if ! [ -e "$preload" ]; then
+  echo "skipped: programs with a sanitizer do not load $preload"
+  exit 77
+fi
+
+"$train" --samples 64 --layers 4 --epochs 1 --weight-bits 4 --activation-bits 8 --threads 1 --save "$work/m.json" >/dev/null
+"$tool" convert "$work/m.json" -o "$work/p.json" >/dev/null
+"$tool" convert "$work/m.json" --requantization OnnxQdq -o "$work/q.json" >/dev/null
+"$tool" export onnx "$work/q.json" -o "$work/q.onnx" >/dev/null
+"$tool" weights "$work/m.json" -o "$work/w.npz" >/dev/null
+
+# One trial in a folder of its own: trial KIND CALL COMMAND...; words of the command with @ name
+# files that it writes. Prints a line if the trial fails, and DONE if the program has no such call.
+trial() {
+  local kind=$1 call=$2 folder code=0 file name words
+  folder=$(mktemp -d "$work/trial.XXXXXX")
+  mkdir "$folder/out"
+  for file in "$expected"/*; do echo old >"$folder/out/${file##*/}"; done
+  (
+    cd "$folder/out" || exit 1
+    FAILING_KIND=$kind FAILING_CALL=$call FAILING_REPORT=$folder/report LD_PRELOAD=$preload \
+      timeout 120 "${@:3}" >"$folder/printed" 2>"$folder/error"
+  ) || code=$?
+  words=$(cat "$folder/report" 2>/dev/null)
+  case $words in
+  [0-9]*) echo DONE ;;
+  *)
+    if [ $code -ge 124 ]; then
+      echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code: $(tail -n 1 "$folder/error")"
+    elif [ $code -ne 0 ] && ! [ -s "$folder/error" ]; then
+      echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code without a word"
+    fi
+    for file in "$folder"/out/* "$folder"/out/.[!.]*; do
+      [ -e "$file" ] || continue
+      name=${file##*/}
+      if ! [ -e "$expected/$name" ]; then
+        echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code: leaves $name"
+      elif ! cmp -s "$file" "$expected/$name"; then
+        [ $code -ne 0 ] && [ "$(cat "$file")" = old ] && continue
+        echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code: $name is damaged"
+      fi
+    done
+    for file in "$expected"/*; do
+      [ -e "$folder/out/${file##*/}" ] ||
+        echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code: ${file##*/} is lost"
+    done
+    ;;
+  esac
+  rm -rf "$folder"
+}
+export -f trial
+export work preload expected=$work/expected
+
+# Writes the files of a run in which nothing fails, and prints the number of its calls:
+# number_of KIND COMMAND...
+number_of() {
+  rm -rf "$expected" "$work/report"
+  mkdir "$expected"
+  (cd "$expected" && FAILING_KIND=$1 FAILING_CALL=0 FAILING_REPORT=$work/report LD_PRELOAD=$preload "${@:2}") >"$work/out" 2>"$work/err" || {
+    cat "$work/err" >&2
+    return 1
+  }
+  cat "$work/report"
+}
+
+try() { # try COMMAND...: all calls of the plan
+  local i number most stride lines
+  for ((i = 0; i < ${#plan[@]}; i += 2)); do
+    number=$(number_of "${plan[i]}" "$@") || return 1
+    most=${plan[i + 1]}
+    [ "$most" != all ] || most=$number
+    stride=$(((number + most - 1) / most))
+    # shellcheck disable=SC2016
+    seq 1 "$stride" "$number" | xargs -P "${JOBS:-1}" -I{} bash -c 'trial "$0" {} "$@"' "${plan[i]}" "$@" >"$work/lines"
+    lines=$(grep -v '^DONE' "$work/lines")
+    echo "${1##*/} ${*:2}: ${plan[i]}: $(((number + stride - 1) / stride)) of $number calls failed"
+    [ -z "$lines" ] || { echo "$lines"; return 1; }
+  done
+}
+
+check "training" try "$train" --samples 64 --layers 4 --epochs 1 --threads 1 --save m.json
+check "a checkpoint" try "$train" --samples 64 --layers 4 --epochs 1 --threads 1 --checkpoint c.json
+check "convert" try "$tool" convert "$work/m.json" -o p.json
+check "export c" try "$tool" export c "$work/p.json" --name n -o .
+check "export onnx" try "$tool" export onnx "$work/q.json" -o q.onnx
+check "export tflite" try "$tool" export tflite "$work/m.json" --data "$digits" -o q.tflite
+check "import" try "$tool" import "$work/q.onnx" -o m.json
+check "weights" try "$tool" weights "$work/m.json" -o w.npz
+check "weights as safetensors" try "$tool" weights "$work/m.json" -o w.safetensors
+check "weights replaced" try "$tool" weights "$work/m.json" --from "$work/w.npz" -o m.json
+check "graph" try "$tool" graph "$work/m.json" -o g.dot
+check "calibrate" try "$tool" calibrate "$work/m.json" --data "$digits" --images 32 --threads 1 -o m.json
+check "train" try "$tool" train "$work/m.json" --data "$digits" --epochs 1 --threads 1 -o m.json
+
+finish
