@@ -10,6 +10,7 @@
 #include "qtape/core/aligned.h"
 #include "qtape/core/error.h"
 #include "qtape/kernels/onednn/conv_faults.h"
+#include "qtape/kernels/onednn/filter_packing.h"
 #include "qtape/kernels/onednn/onednn.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/versions.h"
@@ -233,8 +234,8 @@ class Convolution {
         types_(types_of(pass, bf16)) {
     const Layout layout(engine_, c, pass, bf16);
     for (const auto& filters : layout.packed) {
-      packing_.push_back(make_reorder(engine_, at(stored_filters(c), w),
-                                      at(filters.desc, run.scratch + filters.at)));
+      packing_.emplace_back(stored_filters(c), as_floats(w), filters.desc,
+                            run.scratch + filters.at);
     }
     if (run.accumulate && pass != Pass::Filters) {
       const void*& result = pass == Pass::Forward ? y : x;
@@ -248,7 +249,7 @@ class Convolution {
   }
 
   void operator()() const {
-    for (const Call& call : packing_) call.run();
+    for (const FilterPacking& packing : packing_) packing.run(run_.threads);
     const auto count = static_cast<int64_t>(pieces_.size());
     parallel_for(run_.threads, count, 1, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -357,7 +358,7 @@ class Convolution {
   ConvRun run_;
   Pass pass_;
   Types types_;
-  std::vector<Call> packing_;
+  std::vector<FilterPacking> packing_;
   std::vector<std::vector<Call>> pieces_;
   AlignedBuffer added_;    // previous value of y or dx, which is added
   std::vector<Sum> sums_;  // executed after the pieces, in order

@@ -1,7 +1,5 @@
 #include "qtape/kernels/onednn/conv_faults.h"
 
-#include "qtape/kernels/onednn/onednn.h"
-
 namespace qtape::kernels {
 namespace {
 
@@ -22,20 +20,10 @@ bool contains(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
 }
 
-/// True if oneDNN 3 would reorder filters to or from blocks of channels where a group has a
-/// single one, which it does wrongly. Depthwise kernels, products of matrices and plain loops
-/// have no such blocks.
-bool loses_filters(std::string_view name, const Conv& conv) {
-  if (dnnl::version()->major < 3) return false;
-  if (contains(name, "dw") || contains(name, "gemm") || contains(name, "ref")) return false;
-  return conv.in_channels == conv.groups || conv.out_channels == conv.groups;
-}
-
 }  // namespace
 
 bool is_faulty(std::string_view name, const Conv& conv, ConvPass pass) {
   if (contains(name, "amx")) return any_axis(conv, skips_elements);
-  if (loses_filters(name, conv)) return true;
   return contains(name, "1x1") && pass == ConvPass::Filters && any_axis(conv, is_strided) &&
          conv.in_channels / conv.groups < channel_block;
 }

@@ -13,9 +13,7 @@ namespace qtape::kernels {
 /// small and sums overwrite the image (oneDNN pull request 5494, before 3.13); also a single
 /// output along a strided axis (PyTorch issue 169688);
 /// - 1x1 convolutions with a stride and fewer input channels than a vector holds: the gradient
-/// of filters writes past its scratchpad (oneDNN issue 6035, up to 3.13 at least);
-/// - blocked convolutions with one input or output channel in a group: oneDNN 3.7.2 reorders
-/// their filters to blocks of channels wrongly, so that filters are lost.
+/// of filters writes past its scratchpad (oneDNN issue 6035, up to 3.13 at least).
 bool is_faulty(std::string_view name, const Conv& conv, ConvPass pass);
 
 }  // namespace qtape::kernels

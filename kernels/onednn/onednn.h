@@ -1,7 +1,9 @@
 // Interface to oneDNN for products and convolutions. Included only by sources that call oneDNN.
 #pragma once
 
+#include <cstdint>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 namespace qtape::kernels {
 
@@ -21,6 +23,43 @@ inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine,
   return {engine, a, b, c, attributes};
 #else
   return {dnnl::matmul::desc(a, b, c), attributes, engine};
+#endif
+}
+
+/// A layout of nested blocks. Element `p` lies at the sum of `strides[axis] * (p[axis] / extent
+/// of the blocks along that axis)`, plus its place in the block. Innermost blocks come last.
+struct BlockedLayout {
+  std::vector<int64_t> extents, padded, strides;
+  std::vector<int64_t> block_extents, block_axes;
+};
+
+inline dnnl::memory::data_type data_type_of(const dnnl::memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  return desc.get_data_type();
+#else
+  return desc.data_type();
+#endif
+}
+
+/// Throws dnnl::error if the layout is not one of blocks.
+inline BlockedLayout blocked_layout(const dnnl::memory::desc& desc) {
+  const auto check = [](bool blocked) {
+    if (!blocked) throw dnnl::error(dnnl_unimplemented, "filters in an unknown layout");
+  };
+#if DNNL_VERSION_MAJOR >= 3
+  check(desc.get_format_kind() == dnnl::memory::format_kind::blocked);
+  return {desc.get_dims(), desc.get_padded_dims(), desc.get_strides(), desc.get_inner_blks(),
+          desc.get_inner_idxs()};
+#else
+  check(desc.data.format_kind == dnnl_blocked);
+  const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
+  const auto list = [](const dnnl_dim_t* first, int n) {
+    return std::vector<int64_t>(first, first + n);
+  };
+  const int rank = desc.data.ndims;
+  return {list(desc.data.dims, rank), list(desc.data.padded_dims, rank),
+          list(blocking.strides, rank), list(blocking.inner_blks, blocking.inner_nblks),
+          list(blocking.inner_idxs, blocking.inner_nblks)};
 #endif
 }
 

@@ -121,6 +121,27 @@ TEST_CASE("conv: oneDNN agrees with plain loops on 200 random shapes") {
   }
 }
 
+// The blocks of these filters are padded; oneDNN 3.7.2 reorders some of them wrongly.
+TEST_CASE("conv: filters of few channels or of odd numbers agree with plain loops") {
+  const ConvAxis axis{.in = 9, .out = 9, .kernel = 3, .begin = 1, .end = 1};
+  for (int64_t groups : {1, 2}) {
+    for (int64_t in : {1, 2, 3, 17}) {
+      for (int64_t out : {1, 5, 8, 33}) {
+        for (bool by_input : {false, true}) {
+          check_against_loops({.images = 3,
+                               .groups = groups,
+                               .in_channels = groups * in,
+                               .out_channels = groups * out,
+                               .h = axis,
+                               .w = axis,
+                               .by_input = by_input},
+                              false);
+        }
+      }
+    }
+  }
+}
+
 // oneDNN's own implementation writes out of bounds for these, see conv_faults.h.
 TEST_CASE("conv: gradients of strided 1x1 filters over few channels agree with plain loops") {
   for (int64_t channels : {1, 3, 4, 7, 8, 12, 15, 16}) {
@@ -154,9 +175,6 @@ TEST_CASE("conv: implementations known to be wrong are told by name, shape and p
   CHECK_FALSE(faulty("jit_1x1:avx2", pixel, ConvPass::Data, 4));
   CHECK_FALSE(faulty("jit:avx2", pixel, ConvPass::Filters, 4));
   CHECK_FALSE(faulty("jit_1x1:avx2", {.in = 9, .out = 9}, ConvPass::Filters, 4));
-  for (const char* unblocked : {"jit_dw:avx512_core", "x64:gemm:jit", "ref:any"}) {
-    CHECK_FALSE(faulty(unblocked, overlaps, ConvPass::Forward, 1));
-  }
 }
 
 TEST_CASE("conv: operands of bf16 sum whole numbers exactly, where oneDNN takes them") {
