@@ -291,8 +291,10 @@ class Convolution {
         own_filters ? static_cast<const void*>(run_.scratch + piece.filters) : w;
     const memory of_filters = at(how.filters, filters);
     const memory scratchpad = at(how.scratchpad, run_.scratch + piece.scratchpad);
-    std::vector<Call::Argument> arguments = {{DNNL_ARG_SCRATCHPAD, scratchpad}};
+    std::vector<Call::Argument> arguments;
+    arguments.reserve(4);
     const auto add = [&](int name, const memory& each) { arguments.emplace_back(name, each); };
+    add(DNNL_ARG_SCRATCHPAD, scratchpad);
     switch (pass_) {
       case Pass::Forward:
         add(DNNL_ARG_SRC, at(how.x, x));
@@ -319,7 +321,7 @@ class Convolution {
   /// the sums are reordered to the layout of dw.
   void bind_sums(const Conv& c, const Layout& layout, const void* dw) {
     const memory::desc stored = stored_filters(c);
-    std::byte* between = run_.scratch + layout.sum;
+    const void* between = run_.scratch + layout.sum;
     std::vector<memory::desc> known;
     for (const Piece& piece : layout.pieces) {
       const memory::desc& desc = piece.how.filters;
@@ -331,17 +333,12 @@ class Convolution {
       }
       const bool adds = run_.accumulate || !known.empty();
       known.push_back(desc);
-      sums_.push_back(
-          {{part},
-           static_cast<int64_t>(desc.get_size() / sizeof(float)),
-           make_reorder(engine_, at(desc, part), at(stored, adds ? between : as_bytes(dw)))});
+      sums_.push_back({{part},
+                       static_cast<int64_t>(desc.get_size() / sizeof(float)),
+                       make_reorder(engine_, at(desc, part), at(stored, adds ? between : dw))});
       sums_.push_back({{as_floats(dw)}, c.filter_elements()});
       if (adds) sums_.back().parts.push_back(as_floats(between));
     }
-  }
-
-  static std::byte* as_bytes(const void* data) {
-    return static_cast<std::byte*>(const_cast<void*>(data));
   }
 
   void add_up(const Sum& sum) const {
