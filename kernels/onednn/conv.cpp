@@ -234,7 +234,7 @@ class Convolution {
         types_(types_of(pass, bf16)) {
     const Layout layout(engine_, c, pass, bf16);
     for (const auto& filters : layout.packed) {
-      packing_.emplace_back(stored_filters(c), as_floats(w), filters.desc,
+      packing_.emplace_back(engine_, stored_filters(c), as_floats(w), filters.desc,
                             run.scratch + filters.at);
     }
     if (run.accumulate && pass != Pass::Filters) {

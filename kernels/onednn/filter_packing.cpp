@@ -1,10 +1,12 @@
 #include "qtape/kernels/onednn/filter_packing.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <type_traits>
 
+#include "qtape/core/aligned.h"
 #include "qtape/core/half.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/versions.h"
@@ -46,8 +48,8 @@ void block_contiguous_axis(BlockedLayout& layout) {
 
 }  // namespace
 
-FilterPacking::FilterPacking(const dnnl::memory::desc& stored, const float* from,
-                             const dnnl::memory::desc& packed, std::byte* to)
+FilterPacking::FilterPacking(const dnnl::engine& engine, const dnnl::memory::desc& stored,
+                             const float* from, const dnnl::memory::desc& packed, std::byte* to)
     : from_(from), to_(to), bf16_(data_type_of(packed) == dnnl::memory::data_type::bf16) {
   BlockedLayout layout = blocked_layout(packed);
   block_contiguous_axis(layout);
@@ -79,15 +81,55 @@ FilterPacking::FilterPacking(const dnnl::memory::desc& stored, const float* from
     offsets_.push_back(std::inner_product(position.begin(), position.end(),
                                           from_strides_.begin(), int64_t{0}));
   }
+  if (!reorders_rightly(engine, stored, packed)) return;
+  const dnnl::memory source(stored, engine, const_cast<float*>(from));
+  const dnnl::memory target(packed, engine, to);
+  reorder_ = Reorder{dnnl::stream(engine), dnnl::reorder(source, target), source, target};
+}
+
+bool FilterPacking::reorders_rightly(const dnnl::engine& engine,
+                                     const dnnl::memory::desc& stored,
+                                     const dnnl::memory::desc& packed) const {
+  std::vector<float> filters(stored.get_size() / sizeof(float));
+  uint32_t state = 1;
+  for (float& each : filters) {
+    state = state * 1664525u + 1013904223u;
+    each = static_cast<float>(1 + (state >> 20));
+  }
+  const size_t bytes = packed.get_size();
+  // Bytes that are not written differ.
+  AlignedBuffer ours(static_cast<int64_t>(bytes)), theirs(static_cast<int64_t>(bytes));
+  std::memset(ours.data(), 0x11, bytes);
+  std::memset(theirs.data(), 0x22, bytes);
+  copy(filters.data(), ours.data(), 1);
+  dnnl::memory source(stored, engine, filters.data());
+  dnnl::memory target(packed, engine, theirs.data());
+  dnnl::stream stream(engine);
+  dnnl::reorder(source, target).execute(stream, source, target);
+  stream.wait();
+  return std::memcmp(ours.data(), theirs.data(), bytes) == 0;
 }
 
 void FilterPacking::run(int threads) const {
+  if (!reorder_) return copy(from_, to_, threads);
+  // The C API takes a plain array; the C++ API would build a map in every step.
+  const std::array<dnnl_exec_arg_t, 2> arguments = {
+      {{DNNL_ARG_FROM, reorder_->from.get()}, {DNNL_ARG_TO, reorder_->to.get()}}};
+  dnnl_primitive_execute(reorder_->primitive.get(), reorder_->stream.get(),
+                         static_cast<int>(arguments.size()), arguments.data());
+}
+
+void FilterPacking::copy(const float* from, std::byte* to, int threads) const {
   const int64_t count = std::accumulate(blocks_.begin(), blocks_.begin() + int64_t(rank_),
                                         int64_t{1}, std::multiplies<>());
   const auto block = static_cast<int64_t>(offsets_.size());
   parallel_for(threads, count, 1, std::max<int64_t>(1, pointwise_grain / block),
                [&](int64_t begin, int64_t end) {
-                 bf16_ ? copy_blocks<BHalf>(begin, end) : copy_blocks<float>(begin, end);
+                 if (bf16_) {
+                   copy_blocks(from, reinterpret_cast<BHalf*>(to), begin, end);
+                 } else {
+                   copy_blocks(from, reinterpret_cast<float*>(to), begin, end);
+                 }
                });
 }
 
@@ -109,20 +151,21 @@ bool FilterPacking::is_inside(const Position& block, int64_t element) const {
 }
 
 template <class T>
-void FilterPacking::copy_blocks(int64_t begin, int64_t end) const {
-  static const Gather<T> copy = gather<T>();
+void FilterPacking::copy_blocks(const float* filters, T* packed, int64_t begin,
+                                int64_t end) const {
+  static const Gather<T> copy_block = gather<T>();
   const auto n = static_cast<int64_t>(offsets_.size());
   for (int64_t index = begin; index < end; ++index) {
     const Position block = block_at(index);
-    const float* from = from_;
-    T* to = reinterpret_cast<T*>(to_);
+    const float* from = filters;
+    T* to = packed;
     for (size_t axis = 0; axis < rank_; ++axis) {
       from += block[axis] * block_extents_[axis] * from_strides_[axis];
       to += block[axis] * to_strides_[axis];
     }
     // The last element is inside only if all others are.
     if (is_inside(block, n - 1)) {
-      copy(from, offsets_.data(), to, n);
+      copy_block(from, offsets_.data(), to, n);
       continue;
     }
     for (int64_t i = 0; i < n; ++i) {
