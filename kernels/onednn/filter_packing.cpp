@@ -82,9 +82,8 @@ FilterPacking::FilterPacking(const dnnl::engine& engine, const dnnl::memory::des
                                           from_strides_.begin(), int64_t{0}));
   }
   if (!reorders_rightly(engine, stored, packed)) return;
-  const dnnl::memory source(stored, engine, const_cast<float*>(from));
-  const dnnl::memory target(packed, engine, to);
-  reorder_ = Reorder{dnnl::stream(engine), dnnl::reorder(source, target), source, target};
+  reorder_ =
+      make_reorder(engine, {stored, engine, const_cast<float*>(from)}, {packed, engine, to});
 }
 
 bool FilterPacking::reorders_rightly(const dnnl::engine& engine,
@@ -102,21 +101,13 @@ bool FilterPacking::reorders_rightly(const dnnl::engine& engine,
   std::memset(ours.data(), 0x11, bytes);
   std::memset(theirs.data(), 0x22, bytes);
   copy(filters.data(), ours.data(), 1);
-  dnnl::memory source(stored, engine, filters.data());
-  dnnl::memory target(packed, engine, theirs.data());
-  dnnl::stream stream(engine);
-  dnnl::reorder(source, target).execute(stream, source, target);
-  stream.wait();
+  make_reorder(engine, {stored, engine, filters.data()}, {packed, engine, theirs.data()}).run();
   return std::memcmp(ours.data(), theirs.data(), bytes) == 0;
 }
 
 void FilterPacking::run(int threads) const {
-  if (!reorder_) return copy(from_, to_, threads);
-  // The C API takes a plain array; the C++ API would build a map in every step.
-  const std::array<dnnl_exec_arg_t, 2> arguments = {
-      {{DNNL_ARG_FROM, reorder_->from.get()}, {DNNL_ARG_TO, reorder_->to.get()}}};
-  dnnl_primitive_execute(reorder_->primitive.get(), reorder_->stream.get(),
-                         static_cast<int>(arguments.size()), arguments.data());
+  if (reorder_) return reorder_->run();
+  copy(from_, to_, threads);
 }
 
 void FilterPacking::copy(const float* from, std::byte* to, int threads) const {

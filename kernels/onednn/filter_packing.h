@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "qtape/kernels/onednn/call.h"
 #include "qtape/kernels/onednn/onednn.h"
 
 namespace qtape::kernels {
@@ -39,13 +40,7 @@ class FilterPacking {
   Position block_at(int64_t index) const;
   bool is_inside(const Position& block, int64_t element) const;
 
-  struct Reorder {
-    dnnl::stream stream;
-    dnnl::reorder primitive;
-    dnnl::memory from, to;
-  };
-
-  std::optional<Reorder> reorder_;  // absent if it is wrong for these layouts
+  std::optional<Call> reorder_;  // absent if it is wrong for these layouts
   const float* from_;
   std::byte* to_;
   bool bf16_;
