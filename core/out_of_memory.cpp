@@ -23,7 +23,7 @@ void OutOfMemory::append(std::string_view part) noexcept {
   const std::size_t count = std::min(part.size(), text_.size() - 1 - size_);
   // Control characters in a path must not break the line.
   std::ranges::transform(part.substr(0, count), text_.begin() + size_,
-                         [](char c) { return c >= 0 && c < ' ' ? '?' : c; });
+                         [](char c) { return static_cast<unsigned char>(c) < ' ' ? '?' : c; });
   size_ += count;
 }
 

@@ -9,6 +9,7 @@
 #include "qtape/integer/products/shares.h"
 #include "qtape/kernels/integer/channel_products.h"
 #include "qtape/kernels/integer/code_products.h"
+#include "qtape/kernels/integer/code_trials.h"
 #include "qtape/kernels/integer/window_products.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -268,6 +269,7 @@ Convolution as_windows(int64_t rows, int64_t k, int64_t n) {
 
 IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& windows,
                             const IntegerBinding& b, Epilogue epilogue) {
+  require_exact_code_products();
   const auto kernel_of = [&]<class X, class Products>() -> IntegerKernel {
     auto products = std::make_shared<DirectProducts<X, Products>>(weights, as_lines(windows), b,
                                                                   std::move(epilogue));

@@ -7,13 +7,13 @@
 
 #include "qtape/core/aligned.h"
 #include "qtape/integer/core/weight_sums.h"
+#include "qtape/integer/products/code_parts.h"
 #include "qtape/integer/products/shares.h"
 #include "qtape/integer/products/windows.h"
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/kernels/onednn/integer_gemm.h"
+#include "qtape/kernels/onednn/product_trials.h"
 #include "qtape/kernels/simd/threads.h"
-#include "qtape/kernels/simd/vectorize.h"
-#include "qtape/kernels/simd/versions.h"
 
 namespace qtape {
 
@@ -26,38 +26,6 @@ constexpr int64_t min_rows = 16;
 constexpr int64_t max_rows = 256;
 // Below this number of multiplications a second thread does not pay off.
 constexpr int64_t worker_work = int64_t{1} << 19;
-
-/// An 8-bit part of codes: the whole code, or the upper or lower byte of 16 bits.
-enum class Part : uint8_t { Whole, Upper, Lower };
-
-template <class X, class To>
-void extract(Part part, const X* x, To* to, int64_t n) {
-  QTAPE_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    const int32_t v = x[i];
-    const int32_t half = part == Part::Upper ? v >> 8 : v & 255;
-    to[i] = static_cast<To>(part == Part::Whole ? v : half);
-  }
-}
-
-template <class X, class To>
-using ExtractLoop = void (*)(const X*, To*, int64_t);
-
-template <class X, class To>
-ExtractLoop<X, To> extract_loop(Part part) {
-  switch (part) {
-    case Part::Upper:
-      return simd::best<const X*, To*, int64_t>(
-          [](const X* x, To* to, int64_t n) { extract(Part::Upper, x, to, n); });
-    case Part::Lower:
-      return simd::best<const X*, To*, int64_t>(
-          [](const X* x, To* to, int64_t n) { extract(Part::Lower, x, to, n); });
-    case Part::Whole:
-      break;
-  }
-  return simd::best<const X*, To*, int64_t>(
-      [](const X* x, To* to, int64_t n) { extract(Part::Whole, x, to, n); });
-}
 
 /// Computes the products of all rows with codes X, divided into tiles for workers. Rows are
 /// rows of x, or windows of x that are gathered for each tile.
@@ -82,11 +50,11 @@ class TiledProducts {
     padded_ = windows && windows->window.has_padding();
     find_factors();
     if constexpr (sizeof(X) == 1) {
-      parts_ = {Part::Whole};
+      parts_ = {CodePart::Whole};
     } else {
-      parts_ = {Part::Upper, Part::Lower};
+      parts_ = {CodePart::Upper, CodePart::Lower};
     }
-    for (Part part : parts_) {
+    for (CodePart part : parts_) {
       float_loops_.push_back(extract_loop<X, float>(part));
       byte_loops_.push_back(extract_loop<X, uint8_t>(part));
     }
@@ -197,10 +165,10 @@ class TiledProducts {
     return largest;
   }
 
-  static DType dtype_of_part(Part part) {
+  static DType dtype_of_part(CodePart part) {
     if constexpr (std::is_same_v<X, int8_t>) return DType::S8;
     if constexpr (std::is_same_v<X, int16_t>)
-      return part == Part::Upper ? DType::S8 : DType::U8;
+      return part == CodePart::Upper ? DType::S8 : DType::U8;
     return DType::U8;
   }
 
@@ -238,7 +206,7 @@ class TiledProducts {
     if (windows_) worker.windows = AlignedBuffer(rows * k_ * int64_t{sizeof(X)});
     const bool floats = has(ProductPath::F32);
     for (size_t p = 0; p < parts_.size(); ++p) {
-      const bool copied = floats || parts_[p] != Part::Whole;
+      const bool copied = floats || parts_[p] != CodePart::Whole;
       worker.inputs.emplace_back(copied ? rows * k_ * (floats ? 4 : 1) : 0);
       worker.products.emplace_back(rows * n_ * 4);
     }
@@ -246,22 +214,30 @@ class TiledProducts {
     if (!s32() || numbers_ != nullptr) worker.s64 = AlignedBuffer(rows * n_ * 8);
   }
 
+  /// Product of a tile with one part of the codes.
+  CodeProduct product_of(const Tile& tile, CodePart part) const {
+    return {tile.rows, n_, k_, dtype_of_part(part),
+            numbers_ == nullptr ? Int8Weights::Constant
+            : in_rows()         ? Int8Weights::Rows
+                                : Int8Weights::Columns};
+  }
+
   void bind(Worker& worker, Tile& tile) {
     for (size_t p = 0; p < parts_.size(); ++p) {
+      const CodeProduct product = product_of(tile, parts_[p]);
       if (has(ProductPath::Int8)) {
+        require_exact_int8(product);
         if (int8_.size() <= p) {
-          int8_.emplace_back(n_, k_, dtype_of_part(parts_[p]), codes_of_weights(),
-                             numbers_ == nullptr ? Int8Weights::Constant
-                             : in_rows()         ? Int8Weights::Rows
-                                                 : Int8Weights::Columns);
+          int8_.emplace_back(n_, k_, product.x, codes_of_weights(), product.weights);
         }
-        const void* x = parts_[p] == Part::Whole
+        const void* x = parts_[p] == CodePart::Whole
                             ? static_cast<const void*>(rows_of(worker, tile))
                             : worker.inputs[p].data();
         tile.int8.push_back(
             int8_[p].bind(tile.rows, x, reinterpret_cast<int32_t*>(worker.products[p].data())));
       }
       if (has(ProductPath::F32)) {
+        require_exact_f32(product);
         tile.floats.push_back(
             prepare_gemm(Gemm{.m = tile.rows, .n = n_, .k = k_, .transpose_b = in_rows()},
                          reinterpret_cast<const float*>(worker.inputs[p].data()),
@@ -315,7 +291,7 @@ class TiledProducts {
       }
       return true;
     }
-    if (parts_[p] != Part::Whole) {
+    if (parts_[p] != CodePart::Whole) {
       byte_loops_[p](x, reinterpret_cast<uint8_t*>(input), codes);
     }
     return tile.int8[p]();
@@ -364,7 +340,7 @@ class TiledProducts {
   std::vector<ProductPath> paths_;  // the paths to choose from
   std::vector<int8_t> constant_;    // weights
   std::vector<float> floats_;       // weights
-  std::vector<Part> parts_;
+  std::vector<CodePart> parts_;
   std::vector<ExtractLoop<X, float>> float_loops_;   // by part
   std::vector<ExtractLoop<X, uint8_t>> byte_loops_;  // by part
   std::vector<Int8Product> int8_;                    // by part
