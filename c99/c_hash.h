@@ -1,12 +1,13 @@
 // The hash of self-tests of C programs, as c99/kernels/hash.c computes it.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
+
+#include "qtape/core/byte_order.h"
 
 namespace qtape {
 
@@ -25,9 +26,8 @@ constexpr uint32_t c_hash(uint32_t hash, uint32_t word) {
 inline uint32_t c_hash(uint32_t hash, std::span<const std::byte> elements, int64_t size) {
   for (size_t at = 0; at < elements.size(); at += static_cast<size_t>(size)) {
     uint64_t word = 0;
-    // Reads native byte order, which is little-endian.
-    static_assert(std::endian::native == std::endian::little);
-    std::memcpy(&word, elements.data() + at, static_cast<size_t>(size));
+    const LittleEndian element(elements.subspan(at, static_cast<size_t>(size)), size);
+    read_little_endian(element.bytes(), std::span(&word, 1));
     hash = c_hash(hash, static_cast<uint32_t>(word));
     if (size == 8) hash = c_hash(hash, static_cast<uint32_t>(word >> 32));
   }

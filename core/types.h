@@ -123,8 +123,8 @@ std::string to_string(const Shape& shape);
 /// Formats a type as `f32[8, 4]`.
 std::string to_string(const TensorType& type);
 
-/// A tensor in host memory: type and dense little-endian bytes. The representation of tensors
-/// in files and constants.
+/// A tensor in host memory: type and dense bytes in native order. The representation of
+/// tensors in constants; files hold the bytes in little-endian order (core/byte_order.h).
 struct Tensor {
   TensorType type = {};
   std::vector<std::byte> data = {};

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/graph.h"
@@ -163,7 +164,8 @@ std::string Parameters::sha256() const {
   for (const ParameterEntry& entry : entries()) {
     const std::string header = fmt::format("{} {}\n", entry.name, to_string(entry.type));
     hash.update(std::as_bytes(std::span(header)));
-    hash.update({entry.value, static_cast<size_t>(entry.type.bytes())});
+    const std::span values(entry.value, static_cast<size_t>(entry.type.bytes()));
+    hash.update(LittleEndian(values, size_of(entry.type.dtype)).bytes());
   }
   return hex(hash.digest());
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
 #include "qtape/core/printable.h"
@@ -221,9 +222,10 @@ inline void read_shape(const JsonPlace& place, Shape& shape) {
 }
 
 inline Json write_tensor(const Tensor& tensor) {
-  return {{"dtype", write_json(tensor.type.dtype)},
-          {"shape", write_json(tensor.type.shape)},
-          {"data", base64_encode(tensor.data)}};
+  return {
+      {"dtype", write_json(tensor.type.dtype)},
+      {"shape", write_json(tensor.type.shape)},
+      {"data", base64_encode(LittleEndian(tensor.data, size_of(tensor.type.dtype)).bytes())}};
 }
 
 inline void read_tensor(const JsonPlace& place, Tensor& tensor) {
@@ -242,6 +244,7 @@ inline void read_tensor(const JsonPlace& place, Tensor& tensor) {
     data.fail("expected {} bytes for {}, got {}", tensor.type.bytes(), to_string(tensor.type),
               bytes->size());
   }
+  convert_little_endian(*bytes, size_of(tensor.type.dtype));
   tensor.data = std::move(*bytes);
 }
 

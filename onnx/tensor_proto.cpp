@@ -1,17 +1,15 @@
 #include "qtape/onnx/tensor_proto.h"
 
-#include <bit>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/half.h"
 #include "qtape/core/printable.h"
 
 namespace qtape {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "raw data are little-endian");
 
 void check_count(const onnx::TensorProto& tensor, int64_t elements, int64_t found) {
   require<FormatError>(elements == found, "tensor '{}' has {} elements, its data {}",
@@ -32,7 +30,8 @@ std::vector<Out> read(const onnx::TensorProto& tensor, int64_t elements, const T
     values.reserve(static_cast<size_t>(elements));
     for (size_t at = 0; at < raw.size(); at += sizeof(T)) {
       T value;
-      std::memcpy(&value, raw.data() + at, sizeof(T));
+      read_little_endian(std::as_bytes(std::span(raw).subspan(at, sizeof(T))),
+                         std::span(&value, 1));
       values.push_back(convert(value));
     }
     return values;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "qtape/core/aligned.h"
+#include "qtape/core/byte_order.h"
 #include "qtape/core/error.h"
 
 namespace qtape::tflite {
@@ -110,7 +111,7 @@ template <class T>
 std::vector<T> FlatTable::numbers(FlatField field) const {
   const auto bytes = elements<T>(field);
   std::vector<T> values(bytes.size() / sizeof(T));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  read_little_endian(bytes, std::span(values));
   return values;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/error.h"
 #include "qtape/io/arrays/npy_header.h"
 #include "qtape/io/files.h"
@@ -78,7 +79,8 @@ std::string to_npy(const Tensor& tensor) {
   bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
             static_cast<char>(header.size() >> 8)};
   bytes += header;
-  bytes.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+  const LittleEndian data(tensor.data, size_of(tensor.type.dtype));
+  bytes.append(reinterpret_cast<const char*>(data.bytes().data()), data.bytes().size());
   return bytes;
 }
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/printable.h"
 #include "qtape/io/arrays/npy.h"
 
@@ -145,7 +145,7 @@ class HeaderReader {
     }
     header_.type.dtype = spelling->dtype;
     header_.booleans = spelling->text == "b1";
-    constexpr char own = std::endian::native == std::endian::little ? '<' : '>';
+    constexpr char own = is_little_endian ? '<' : '>';
     header_.swapped = (order == '<' || order == '>') && order != own;
   }
 
@@ -179,10 +179,6 @@ NpyHeader parse_npy_header(std::string_view bytes, std::string_view name) {
   NpyHeader header = HeaderReader(bytes.substr(begin, length), name).read();
   header.begin = begin + length;
   return header;
-}
-
-void swap_bytes(std::span<std::byte> data, int64_t size) {
-  for (auto at = data.begin(); at != data.end(); at += size) std::reverse(at, at + size);
 }
 
 }  // namespace qtape

@@ -38,7 +38,4 @@ struct NpyHeader {
 /// the data.
 NpyHeader parse_npy_header(std::string_view bytes, std::string_view name);
 
-/// Reverses the bytes of each element of `size` bytes.
-void swap_bytes(std::span<std::byte> data, int64_t size);
-
 }  // namespace qtape

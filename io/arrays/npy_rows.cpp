@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "qtape/core/byte_order.h"
+
 namespace qtape {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/printable.h"
 #include "qtape/io/arrays/elements.h"
 #include "qtape/io/json_document.h"
@@ -107,6 +108,7 @@ Tensor tensor_of(const Entry& entry, std::string_view data) {
                                 static_cast<size_t>(entry.type.bytes()));
   Tensor tensor{entry.type, {raw.begin(), raw.end()}};
   if (entry.booleans) make_booleans(tensor.data);
+  convert_little_endian(tensor.data, size_of(entry.type.dtype));
   return tensor;
 }
 
@@ -185,8 +187,8 @@ std::string to_safetensors(const NamedTensors& tensors) {
   }
   bytes += header;
   for (const NamedTensor* each : sorted) {
-    bytes.append(reinterpret_cast<const char*>(each->tensor.data.data()),
-                 each->tensor.data.size());
+    const LittleEndian data(each->tensor.data, size_of(each->tensor.type.dtype));
+    bytes.append(reinterpret_cast<const char*>(data.bytes().data()), data.bytes().size());
   }
   return bytes;
 }

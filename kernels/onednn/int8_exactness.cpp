@@ -123,7 +123,7 @@ std::string_view int8_isa() {
     case dnnl_cpu_isa_avx512_core_amx:
       return "avx512_core_amx";
     default:
-      return "unknown";
+      return "this processor";
   }
 }
 

@@ -38,8 +38,8 @@ Int8Exactness int8_exactness();
 /// condition and beyond.
 Int8Exactness tried_int8_exactness();
 
-/// Instruction set of oneDNN's int8 products for reports, such as "avx512_core_vnni". "unknown"
-/// for an unlisted one.
+/// Instruction set of oneDNN's int8 products for reports, such as "avx512_core_vnni". "this
+/// processor" for an unlisted one.
 std::string_view int8_isa();
 
 }  // namespace qtape::kernels

@@ -41,8 +41,9 @@ struct Versions {
 /// int64_t>([](const float* x, float* y, int64_t n) { ... })`.
 template <class... Args, class Body>
 auto best(Body) -> void (*)(Args...) {
+  [[maybe_unused]] const Isa set = isa();  // refuses an unknown QTAPE_ISA on all processors
 #if QTAPE_HAS_ISA_VERSIONS
-  switch (isa()) {
+  switch (set) {
     case Isa::Avx512:
       return &Versions<Body, Args...>::avx512;
     case Isa::Avx2:

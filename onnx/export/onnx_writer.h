@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/types.h"
 
 namespace qtape {
@@ -28,7 +29,8 @@ class OnnxWriter {
   std::string constant(std::string_view name, DType dtype, const Shape& shape,
                        std::span<const T> values) {
     onnx::TensorProto& tensor = initializer(name, dtype, shape);
-    tensor.set_raw_data(values.data(), values.size_bytes());
+    const LittleEndian data(values);
+    tensor.set_raw_data(data.bytes().data(), data.bytes().size());
     return tensor.name();
   }
   template <class T>

@@ -139,10 +139,13 @@ TEST_CASE("integer_gemm: all codes give exact accumulators where they are promis
 }
 
 TEST_CASE("integer_gemm: a trial finds where accumulators are wrong") {
-  for (Draw draw : {Draw::Full, Draw::Top}) {
-    const bool wrong = tried_int8_exactness() != Int8Exactness::Always;
-    CHECK((wrong_sums<uint8_t>({64, 784, 17}, draw) != "") == wrong);
-    CHECK((wrong_sums<int8_t>({64, 784, 17}, draw) != "") == wrong);
+  // Where accumulators go through f32, sums of pairs may fit 32 bits nevertheless.
+  if (tried_int8_exactness() <= Int8Exactness::Pairs) {
+    for (Draw draw : {Draw::Full, Draw::Top}) {
+      const bool wrong = tried_int8_exactness() == Int8Exactness::Pairs;
+      CHECK((wrong_sums<uint8_t>({64, 784, 17}, draw) != "") == wrong);
+      CHECK((wrong_sums<int8_t>({64, 784, 17}, draw) != "") == wrong);
+    }
   }
   const bool wrong = tried_int8_exactness() >= Int8Exactness::PairsAnd24Bits;
   CHECK((wrong_sums<uint8_t>({9, 5001, 33}, Draw::SmallTop) != "") == wrong);

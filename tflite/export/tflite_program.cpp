@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/printable.h"
 #include "qtape/tflite/activations.h"
 #include "qtape/tflite/bounds.h"
@@ -119,11 +120,10 @@ int32_t TfliteProgram::add_constant(const ConstantData& data) {
 
 int32_t TfliteProgram::add_numbers(const std::string& name, const std::vector<int32_t>& values,
                                    const Shape& shape) {
-  const auto bytes = std::as_bytes(std::span(values));
   return add_constant({.name = name,
                        .type = TfliteType::Int32,
                        .shape = {shape.extents().begin(), shape.extents().end()},
-                       .bytes = {bytes.begin(), bytes.end()}});
+                       .bytes = LittleEndian(std::span(values)).copy()});
 }
 
 void TfliteProgram::add_operator(Builtin op, std::vector<int32_t> inputs, int32_t output,

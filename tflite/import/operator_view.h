@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/error.h"
 #include "qtape/integer/core/integer_value.h"
 #include "qtape/tflite/schema.h"
@@ -57,7 +58,7 @@ class OperatorView {
   std::vector<T> constants(const TfliteTensor& tensor, TfliteType type, int64_t n) const {
     const auto data = data_of(tensor, type, n * static_cast<int64_t>(sizeof(T)));
     std::vector<T> values(static_cast<size_t>(n));
-    if (n > 0) std::memcpy(values.data(), data.data(), data.size());
+    read_little_endian(data, std::span(values));
     return values;
   }
   /// Returns the numbers of a constant vector of INT32 or INT64.

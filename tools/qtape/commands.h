@@ -1,8 +1,9 @@
 // A command of the qtape tool: a file that declares its options and runs it, and its name in
-// main.cpp, or in targets.cpp below `export`.
+// commands.cpp, or in targets.cpp below `export`.
 #pragma once
 
 #include <functional>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -15,5 +16,10 @@ struct Command {
   CLI::App* app = nullptr;
   std::function<int()> run;
 };
+
+/// Declares all commands of qtape.
+std::vector<Command> add_commands(CLI::App& app);
+/// Runs the command that was given; returns its exit code, 0 for none.
+int run_given(const std::vector<Command>& commands);
 
 }  // namespace qtape::tool

@@ -7,6 +7,7 @@
 #include <bit>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/integer/ops/integer_ops.h"
 #include "qtape/ops/families/reduction.h"
 #include "qtape/tflite/bounds.h"
@@ -43,8 +44,7 @@ int32_t add_bias(TfliteProgram& p, const QuantizedWeights& weights,
                     .shape = {std::ssize(bias)},
                     .scales = bias_scales(scales, x)};
   const auto set = [&](const auto& codes) {
-    const auto bytes = std::as_bytes(std::span(codes));
-    data.bytes = {bytes.begin(), bytes.end()};
+    data.bytes = LittleEndian(std::span(codes)).copy();
   };
   if (x.type.dtype == DType::S16) {
     data.type = sum_type(x);
