@@ -371,6 +371,7 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
   const auto error = [&](const CCompiler& compiler) {
     return test::error_text<Error>([&] { CLibrary(std::span(&unit, 1), compiler); });
   };
+  if (test::emulated()) return test::skip("a program that cannot start, under an emulator");
   CHECK(error({.command = "no-such-compiler"}) ==
         "cannot run no-such-compiler: No such file or directory");
   CHECK(error({.flags = {"-DNET_H", "-O0"}}).starts_with("cc ended with 1: "));

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <string>
 
 namespace qtape::test {
@@ -17,6 +18,10 @@ inline void skip(const std::string& reason) {
   ++skipped_cases;
   MESSAGE("SKIPPED: ", reason);
 }
+
+/// True where another processor is emulated (scripts/test aarch64): memory and time are those
+/// of the emulator, and a program that cannot start is not reported.
+inline bool emulated() { return std::getenv("QEMU_LD_PREFIX") != nullptr; }
 
 /// Runs the tests of a program and returns its exit code.
 inline int run_tests(int argc, char** argv) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/io/sha256.h"
@@ -25,7 +26,7 @@ using data::SpectraSplit;
 namespace {
 
 std::string digest(const Spectra& spectra) {
-  return sha256_hex(std::as_bytes(spectra.features()));
+  return sha256_hex(LittleEndian(spectra.features()).bytes());
 }
 
 /// Returns the mean of feature `index` over the samples with `fault`.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/core/error.h"
 #include "qtape/tests/support/array_files.h"
 #include "qtape/tests/support/errors.h"
@@ -24,8 +25,11 @@ std::string file_of(std::string_view header, std::string_view data, int version 
   return bytes;
 }
 
-std::string_view bytes_of(const std::vector<int16_t>& x) {
-  return {reinterpret_cast<const char*>(x.data()), 2 * x.size()};
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+std::string little_endian(const std::vector<int16_t>& x) {
+  return text_of(LittleEndian(std::span(x)).bytes());
 }
 
 }  // namespace
@@ -58,7 +62,7 @@ TEST_CASE("npy: the header is the one that NumPy writes") {
 TEST_CASE("npy: byte order, order of axes, quotes, versions and booleans are understood") {
   const std::vector<int16_t> x = {1, 2, 3, 4, 5, 6};
   const auto rows = Tensor::of<int16_t>({2, 3}, x);
-  const std::string_view data = bytes_of(x);
+  const std::string data = little_endian(x);
   for (int version : {1, 2, 3}) {
     CHECK(parse_npy(
               file_of("{'descr':'<i2','fortran_order':False,'shape':(2,3)}\n", data, version),
@@ -66,11 +70,11 @@ TEST_CASE("npy: byte order, order of axes, quotes, versions and booleans are und
   }
   CHECK(
       parse_npy(file_of("{\"shape\": (2L, 3L,), \"fortran_order\": False, \"descr\": \"=i2\",}",
-                        data),
+                        text_of(std::as_bytes(std::span(x)))),
                 "x") == rows);
   const std::vector<int16_t> columns = {1, 4, 2, 5, 3, 6};
   CHECK(parse_npy(file_of("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }",
-                          bytes_of(columns)),
+                          little_endian(columns)),
                   "x") == rows);
   std::string swapped(data);
   for (size_t i = 0; i < swapped.size(); i += 2) std::swap(swapped[i], swapped[i + 1]);
