@@ -40,6 +40,14 @@ std::string glue(const CUnit& unit) {
 
 }  // namespace
 
+std::vector<std::string> c_standard(const std::string& name) {
+  std::vector<std::string> arguments = {"-std=" + name};
+#if defined(__s390x__)
+  arguments.emplace_back("-fexcess-precision=fast");
+#endif
+  return arguments;
+}
+
 CCompiler CCompiler::of_environment() {
   const std::vector<std::string> words = compiler_of_environment("CC", "CFLAGS", "cc");
   CCompiler compiler;
@@ -50,9 +58,9 @@ CCompiler CCompiler::of_environment() {
 
 CLibrary::CLibrary(std::span<const CUnit> units, const CCompiler& compiler) {
   const std::string object = folder_.file("library.so");
-  std::vector<std::string> arguments = {compiler.command,
-                                        compiler.sources.empty() ? "-std=c99" : "-std=gnu99",
-                                        "-shared", "-fPIC"};
+  std::vector<std::string> arguments = c_standard(compiler.sources.empty() ? "c99" : "gnu99");
+  arguments.insert(arguments.begin(), compiler.command);
+  arguments.insert(arguments.end(), {"-shared", "-fPIC"});
   arguments.insert(arguments.end(), compiler.flags.begin(), compiler.flags.end());
   arguments.insert(arguments.end(), {"-o", object});
   for (const CUnit& unit : units) {

@@ -12,7 +12,11 @@
 
 namespace qtape {
 
-/// A compiler and its arguments in addition to `-std=c99`.
+/// Returns the arguments of a compiler that set the standard of exported C: `c99` or `gnu99`;
+/// with one that this processor needs for floats without excess precision, if any.
+std::vector<std::string> c_standard(const std::string& name = "c99");
+
+/// A compiler and its arguments in addition to c_standard().
 struct CCompiler {
   std::string command = "cc";
   std::vector<std::string> flags = {"-O2"};

@@ -29,12 +29,14 @@ bool is_exact(int64_t n, int64_t points) {
   // Codes and weights at their bounds are as frequent as all others.
   for (size_t i = 0; i < x.size(); ++i) {
     const uint64_t bits = random.bits(i);
-    x[i] = static_cast<Code>(bits % 2 == 0 ? 255 : bits >> 56);
+    x[i] = bits % 2 == 0 ? Code{255} : static_cast<Code>(bits >> 56);
   }
   std::vector<int8_t> w(static_cast<size_t>(n * terms));
   for (size_t i = 0; i < w.size(); ++i) {
     const uint64_t bits = random.bits(x.size() + i);
-    w[i] = static_cast<int8_t>(bits % 4 == 0 ? -128 : bits % 4 == 1 ? 127 : bits >> 56);
+    w[i] = bits % 4 == 0   ? int8_t{-128}
+           : bits % 4 == 1 ? int8_t{127}
+                           : static_cast<int8_t>(bits >> 56);
   }
   Products products(n, runs, length);
   products.load(w.data(), true, 1);

@@ -300,7 +300,9 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
     const std::vector<float> x = {1, 2, 3, 4, 5, 6};
     const CSelfTestOptions test{.inputs = 9, .samples = {{Tensor::of<float>({2, 3}, x)}}};
     write_file(folder.file("net_test.c"), write_c_self_test(program, written, "net", test));
-    std::vector<std::string> arguments = {"cc", "-std=c99", "-o", folder.file("net")};
+    std::vector<std::string> arguments = c_standard();
+    arguments.insert(arguments.begin(), "cc");
+    arguments.insert(arguments.end(), {"-o", folder.file("net")});
     arguments.insert(arguments.end(), strict.flags.begin(), strict.flags.end());
     arguments.insert(arguments.end(), {folder.file("net.c"), folder.file("net_test.c")});
     CHECK(run_program(arguments).output == "");

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 
+#include "qtape/c99/c_library.h"
 #include "qtape/core/random.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/signed_codes.h"
@@ -36,7 +37,9 @@ IntegerProgram net_program(const Graph& graph, uint64_t seed, Requantization req
 /// Returns the compiler's messages about C files.
 std::string compiled(const test::Folder& folder, const std::string& output,
                      std::vector<std::string> more) {
-  std::vector<std::string> arguments = {"cc", "-std=c99", "-O1", "-o", folder.file(output)};
+  std::vector<std::string> arguments = c_standard();
+  arguments.insert(arguments.begin(), "cc");
+  arguments.insert(arguments.end(), {"-O1", "-o", folder.file(output)});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_program(arguments).output;
 }

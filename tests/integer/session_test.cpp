@@ -74,12 +74,15 @@ TEST_CASE("session: the automatic choice is exact where int8 in 16-bit pairs is 
       const FullRange net(input, positive);
       CAPTURE(positive);
       CAPTURE(int8_isa());
-      const bool exact = int8_exactness() == Int8Exactness::Always;
       for (const std::optional<ProductPath> path :
            {std::optional<ProductPath>(), {ProductPath::Plain}, {ProductPath::F32}}) {
         CHECK(net.mismatch(path) == "");
       }
-      CHECK(net.mismatch(ProductPath::Int8).empty() == exact);
+      // Where accumulators go through f32, pairs of codes may have 32 bits nevertheless.
+      if (int8_exactness() <= Int8Exactness::Pairs) {
+        const bool exact = int8_exactness() == Int8Exactness::Always;
+        CHECK(net.mismatch(ProductPath::Int8).empty() == exact);
+      }
     }
   }
 }
