@@ -29,7 +29,7 @@ class OnnxWriter {
   std::string constant(std::string_view name, DType dtype, const Shape& shape,
                        std::span<const T> values) {
     onnx::TensorProto& tensor = initializer(name, dtype, shape);
-    const LittleEndian data(values);
+    const LittleEndian data(std::as_bytes(values), size_of(dtype));
     tensor.set_raw_data(data.bytes().data(), data.bytes().size());
     return tensor.name();
   }

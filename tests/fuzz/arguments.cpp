@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       arguments.emplace(arguments.begin(), bytes.substr(0, end));  // CLI11 reads from the back
       bytes.remove_prefix(std::min(end + 1, bytes.size()));
     }
-    CLI::App app("Fuzzed", "qtape");
-    const auto commands = qtape::tool::add_commands(app);
+    static CLI::App app("Fuzzed", "qtape");
+    static const auto commands = qtape::tool::add_commands(app);
     try {
       app.parse(std::move(arguments));
     } catch (const CLI::Error&) {

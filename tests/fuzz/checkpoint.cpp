@@ -11,8 +11,8 @@ using namespace qtape;
 
 bool is_small(const Graph& graph) {
   int64_t elements = 0;
-  for (const NodeId id : graph.ids()) {
-    elements += graph[id].type.shape.elements();
+  for (const Node& node : graph.nodes()) {
+    elements += node.type.shape.elements();
     if (elements > 20000) return false;
   }
   return true;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/data/files.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
@@ -50,8 +51,9 @@ struct Files {
 
   Files() {
     const std::vector<float> numbers = {8, 9, 1, 2, 3, 4};
+    const LittleEndian data{std::span(numbers)};
     write_file(folder.file("w.data"),
-               {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
+               {reinterpret_cast<const char*>(data.bytes().data()), data.bytes().size()});
   }
 
   Tensor weights(const std::string& bytes) const {

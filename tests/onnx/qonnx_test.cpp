@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/io/sha256.h"
 #include "qtape/onnx/export.h"
@@ -63,7 +64,7 @@ struct QuantNode {
 Floats floats_of(const onnx::TensorProto& tensor) {
   CHECK(tensor.data_type() == onnx::TensorProto::FLOAT);
   Floats values(tensor.raw_data().size() / sizeof(float));
-  std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
+  read_little_endian(std::as_bytes(std::span(tensor.raw_data())), std::span(values));
   return values;
 }
 

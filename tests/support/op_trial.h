@@ -13,6 +13,7 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/print.h"
 #include "qtape/engine/tape.h"
+#include "qtape/kernels/simd/threads.h"
 #include "qtape/tests/support/isa_limit.h"
 #include "qtape/tests/support/op_case.h"
 
@@ -199,20 +200,21 @@ class OpTrial {
     const auto plain = tape_outcome({}, {.share_memory = false, .guard_bytes = 64});
     const bool comparable =
         std::ranges::all_of(slots_, [](const Slot& s) { return s.scales == Scales::None; });
-    if (comparable) check_outcome(plain, expected_);
-    check_outcome(tape_outcome({}, {}), plain);
+    if (comparable) check_outcome(plain, expected_, "a tape");
+    check_outcome(tape_outcome({}, {}), plain, "shared memory");
     const Outcome added = comparable ? outcome({.accumulate = true}) : plain;
-    if (comparable) check_outcome(tape_outcome({.accumulate = true}, {}), added);
+    if (comparable)
+      check_outcome(tape_outcome({.accumulate = true}, {}), added, "accumulation");
     for (bool accumulate : {false, true}) {
       const int64_t guard = accumulate ? 0 : 64;
       check_outcome(tape_outcome({.accumulate = accumulate, .inputs = true},
                                  {.share_memory = accumulate, .guard_bytes = guard}),
-                    plain);
+                    plain, accumulate ? "inputs, accumulation" : "inputs");
     }
     for (size_t i = 0; i < x_.size() && x_.size() > 1 && x_.size() < 8; ++i) {
       if (!trains(i) || slots_[i].access == Access::ReadWrite) continue;
       check_outcome(tape_outcome({.fixed = i}, {.share_memory = false, .guard_bytes = 64}),
-                    plain);
+                    plain, "an operand without gradient");
     }
   }
 
@@ -247,7 +249,9 @@ class OpTrial {
     return {value, outcome(run).gradients};
   }
 
-  static void check_outcome(const Outcome& got, const Outcome& expected) {
+  static void check_outcome(const Outcome& got, const Outcome& expected,
+                            const std::string& what) {
+    CAPTURE(what);
     CHECK(got.value == expected.value);
     for (const auto& gradient : got.gradients) {
       CAPTURE(gradient.first);
@@ -379,6 +383,8 @@ class OpTrial {
     return result;
   }
 
+  // As a tape does: threads of oneDNN itself would change the order of its sums.
+  kernels::SerialLibraries serial_;
   const OpCase& case_;
   const OpUse& use_;
   DType dtype_;

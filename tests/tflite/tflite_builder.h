@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "qtape/core/byte_order.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tflite/import.h"
 #include "qtape/tflite/schema.h"
@@ -79,8 +80,7 @@ class TfliteBuilder {
   template <class T>
   int32_t add(tflite::TfliteTensor tensor, const std::vector<T>& values) {
     tensor.buffer = static_cast<uint32_t>(model_.buffers.size());
-    const auto bytes = std::as_bytes(std::span(values));
-    model_.buffers.emplace_back(bytes.begin(), bytes.end());
+    model_.buffers.push_back(LittleEndian(std::span(values)).copy());
     return add(std::move(tensor));
   }
 

@@ -1,5 +1,6 @@
 #include "qtape/tflite/import/program_reader.h"
 
+#include "qtape/core/byte_order.h"
 #include "qtape/tflite/activations.h"
 #include "qtape/tflite/bounds.h"
 
@@ -60,8 +61,9 @@ ProgramNodeId ProgramReader::value(size_t k) {
   view_.use_weights(shape.elements());
   const CodeGrid grid = view_.grid_of(tensor);
   const TensorType type{grid.dtype, shape};
-  const auto data = view_.data_of(tensor, tensor.type, type.bytes());
-  const integer::Constant constant{grid, {type, {data.begin(), data.end()}}};
+  const LittleEndian data(view_.data_of(tensor, tensor.type, type.bytes()),
+                          size_of(grid.dtype));
+  const integer::Constant constant{grid, {type, data.copy()}};
   const ProgramNodeId id = append(constant, {}, tensor.name);
   values_.keep(view_.op().inputs[k], id);
   return id;

@@ -1,6 +1,7 @@
 // Ops on single elements, inputs and outputs as operators.
 #pragma once
 
+#include "qtape/core/byte_order.h"
 #include "qtape/integer/ops/integer_ops.h"
 #include "qtape/tflite/bounds.h"
 #include "qtape/tflite/export/tflite_program.h"
@@ -24,7 +25,7 @@ inline void write(const integer::Dequantize& op, TfliteProgram& p) {
 inline void write(const integer::Constant& op, TfliteProgram& p) {
   const int32_t tensor = p.add_result();
   p.model.tensors.back().buffer = static_cast<uint32_t>(p.model.buffers.size());
-  p.model.buffers.push_back(op.codes.data);
+  p.model.buffers.push_back(LittleEndian(op.codes.data, size_of(op.grid.dtype)).copy());
   p.finish(tensor);
 }
 
