@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -24,10 +23,10 @@ constexpr uint32_t c_hash(uint32_t hash, uint32_t word) {
 /// Returns `hash` extended by elements of `size` bytes (1, 2, 4 or 8): one word per element,
 /// 8-byte elements as two words, low word first.
 inline uint32_t c_hash(uint32_t hash, std::span<const std::byte> elements, int64_t size) {
+  const LittleEndian all(elements, size);
   for (size_t at = 0; at < elements.size(); at += static_cast<size_t>(size)) {
     uint64_t word = 0;
-    const LittleEndian element(elements.subspan(at, static_cast<size_t>(size)), size);
-    read_little_endian(element.bytes(), std::span(&word, 1));
+    read_little_endian(all.bytes().subspan(at, static_cast<size_t>(size)), std::span(&word, 1));
     hash = c_hash(hash, static_cast<uint32_t>(word));
     if (size == 8) hash = c_hash(hash, static_cast<uint32_t>(word >> 32));
   }

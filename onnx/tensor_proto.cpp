@@ -1,6 +1,5 @@
 #include "qtape/onnx/tensor_proto.h"
 
-#include <cstring>
 #include <optional>
 #include <utility>
 

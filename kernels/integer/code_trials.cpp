@@ -67,12 +67,18 @@ bool all_exact() {
   return true;
 }
 
+template <class Windows>
+bool tried() {
+  static const bool exact = all_exact<Windows>() && all_exact<ChannelProducts>();
+  return exact;
+}
+
 bool tried(CodeProducts products) {
   switch (products) {
     case CodeProducts::Bytes:
-      return all_exact<WindowProducts<uint8_t>>() && all_exact<ChannelProducts>();
+      return tried<WindowProducts<uint8_t>>();
     case CodeProducts::Words:
-      return all_exact<WindowProducts<int16_t>>() && all_exact<ChannelProducts>();
+      return tried<WindowProducts<int16_t>>();
     case CodeProducts::None:
       break;
   }
@@ -82,11 +88,11 @@ bool tried(CodeProducts products) {
 }  // namespace
 
 void require_exact_code_products() {
-  static const bool exact = tried(code_products());
-  require<Error>(exact,
+  const CodeProducts products = code_products();
+  require<Error>(tried(products),
                  "this processor computes known products of codes wrongly by {}; set QTAPE_ISA "
                  "to a lower instruction set",
-                 name_of(code_products()));
+                 name_of(products));
 }
 
 }  // namespace qtape::kernels

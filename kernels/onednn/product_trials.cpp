@@ -19,7 +19,13 @@
 namespace qtape::kernels {
 namespace {
 
-constexpr int64_t max_weight = 64;
+/// Upper bound of the magnitudes of weights: sums of pairs fit 16 bits, and sums of up to
+/// 65,793 terms 24. Of more terms, random signs keep them far below.
+int64_t max_weight(int64_t terms) {
+  constexpr int64_t most_in_pairs = 64;
+  return std::clamp<int64_t>((int64_t{1} << 24) / (255 * std::max<int64_t>(1, terms)), 1,
+                             most_in_pairs);
+}
 
 /// Streams of the random numbers of a known product.
 enum Stream : uint64_t { codes, weights, multipliers };
@@ -40,10 +46,11 @@ std::vector<int16_t> known_codes(const CodeProduct& p) {
 
 std::vector<int8_t> known_weights(const CodeProduct& p) {
   const Random random(0, weights);
+  const int64_t most = max_weight(p.k);
   std::vector<int8_t> w(static_cast<size_t>(p.n * p.k));
   for (size_t i = 0; i < w.size(); ++i) {
-    w[i] = static_cast<int8_t>(static_cast<int64_t>(random.below(i, 2 * max_weight + 1)) -
-                               max_weight);
+    const uint64_t drawn = random.below(i, static_cast<uint64_t>(2 * most + 1));
+    w[i] = static_cast<int8_t>(static_cast<int64_t>(drawn) - most);
   }
   return w;
 }

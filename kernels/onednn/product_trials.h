@@ -31,7 +31,7 @@ void require_exact_int8(const CodeProduct& product);
 void require_exact_f32(const CodeProduct& product);
 
 /// Operands of a known product: codes of the dtype of x, and weights in the layout that the
-/// product names, at most 64 in magnitude, so that sums of pairs fit 16 bits.
+/// product names, so small that sums of pairs fit 16 bits and all sums 24.
 struct KnownOperands {
   std::span<const int16_t> x;  // [rows, k]
   std::span<const int8_t> w;

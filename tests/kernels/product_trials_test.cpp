@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "qtape/kernels/integer/code_trials.h"
@@ -62,6 +63,26 @@ TEST_CASE("product trials: a wrong accumulator shows in any place and in any bit
         CHECK(error == "a sum of row " + std::to_string(at / p.n) + " differs");
       }
     }
+  }
+}
+
+TEST_CASE("product trials: no sum of known operands exceeds the 24 bits of f32, in any order") {
+  for (const int64_t k : {1, 1028, 1029, 5000, 65'793}) {
+    CAPTURE(k);
+    const CodeProduct p{1, 2, k, DType::U8, Int8Weights::Constant};
+    CHECK(known_product_error(p, [&](const KnownOperands& known, std::span<int32_t> acc) {
+            for (int64_t c = 0; c < p.n; ++c) {
+              int64_t magnitude = 0;
+              for (int64_t i = 0; i < k; ++i) {
+                const int w = known.w[static_cast<size_t>(c * k + i)];
+                CHECK(std::abs(w) <= 64);
+                magnitude += std::abs(known.x[static_cast<size_t>(i)] * w);
+              }
+              CHECK(magnitude <= int64_t{1} << 24);
+            }
+            return multiply(p, known, acc);
+          }) == "");
+    CHECK_NOTHROW(require_exact_f32(p));
   }
 }
 
