@@ -19,7 +19,11 @@ if ! command -v mpirun >/dev/null; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks() { # ranks N COMMAND...: without the lines of mpirun itself
-  timeout 60 mpirun --oversubscribe -n "$@" 2> >(grep -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' >&2)
+  local status=0 errors=$work/mpirun.$BASHPID
+  # A file rather than a process substitution, which could still write after mpirun has ended.
+  timeout 60 mpirun --oversubscribe -n "$@" 2>"$errors" || status=$?
+  grep -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' "$errors" >&2
+  return $status
 }
 if ! ranks 2 "$train" "${short[@]}" --epochs 1 >/dev/null 2>"$work/probe" &&
   grep -q 'btl_\|Unable to find reachable' "$work/probe"; then
