@@ -3,7 +3,10 @@
 //   FAILING_CALL    the number of the call that fails, from 1; 0: none
 //   FAILING_REPORT  a file that gets the name of the function that failed, or at the end of a
 //                   program in which none did, the number of calls
+//   FAILING_PATHS   a file that gets the number of the first allocation of each call path, one
+//   a line
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -13,6 +16,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +29,40 @@ std::atomic<long> calls{0};
 bool memory = false;
 long failing = 0;
 const char* report = nullptr;
+FILE* paths = nullptr;
+
+/// Innermost frames that make a call path: enough to tell the callers of a container's
+/// allocation, few enough that the depth of a recursion makes no new ones without end.
+constexpr int path_frames = 24;
+
+/// True for the first call with the innermost frames of this one.
+bool is_new_path() {
+  static uint64_t seen[1 << 18];
+  void* frames[path_frames];
+  const int count = ::backtrace(frames, path_frames);
+  uint64_t hash = 14695981039346656037U;
+  for (int i = 0; i < count; ++i) {
+    hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 1099511628211U;
+  }
+  hash ^= hash >> 29;
+  for (uint64_t at = hash;; ++at) {
+    uint64_t& entry = seen[at % (sizeof seen / sizeof *seen)];
+    if (entry == hash) return false;
+    if (entry != 0) continue;
+    entry = hash;
+    return true;
+  }
+}
+
+/// True while the number of a call is written: the unwinder and the file allocate as well.
+thread_local bool recording = false;
+
+/// Writes the number of a call to FAILING_PATHS if its path is new.
+void record_path(long number) {
+  recording = true;
+  if (is_new_path()) (void)std::fprintf(paths, "%ld\n", number);
+  recording = false;
+}
 
 void write_report(const char* text) {
   const long file = ::syscall(SYS_openat, AT_FDCWD, report, O_WRONLY | O_CREAT, 0600);
@@ -34,8 +72,11 @@ void write_report(const char* text) {
 
 /// True for the call that fails; it sets errno.
 bool fails(bool of_memory, const char* function, int error) {
-  if (!in_main.load(std::memory_order_relaxed) || of_memory != memory) return false;
-  if (++calls != failing) return false;
+  if (recording || !in_main.load(std::memory_order_relaxed) || of_memory != memory)
+    return false;
+  const long number = ++calls;
+  if (paths != nullptr) record_path(number);
+  if (number != failing) return false;
   failed = true;
   write_report(function);
   errno = error;
@@ -56,6 +97,7 @@ int failing_main(int argc, char** argv, char** environment) {
   report = std::getenv("FAILING_REPORT");
   const char* kind = std::getenv("FAILING_KIND");
   memory = kind != nullptr && std::strcmp(kind, "memory") == 0;
+  if (const char* file = std::getenv("FAILING_PATHS")) paths = std::fopen(file, "w");
   // Compilers and other programs that this one starts are not what is tested.
   ::unsetenv("LD_PRELOAD");
   in_main = report != nullptr;
@@ -65,6 +107,7 @@ int failing_main(int argc, char** argv, char** environment) {
 struct AtEnd {
   ~AtEnd() {
     in_main = false;
+    if (paths != nullptr) (void)std::fclose(paths);
     if (report == nullptr || failed) return;
     char text[32];
     (void)std::snprintf(text, sizeof text, "%ld", calls.load());

@@ -2,8 +2,9 @@
 # Calls that fail, one at a time, in every program that writes: an error in words or the same
 # files, never another file, a lost one or a partial one:
 # failing_calls_test.sh BUILD_FOLDER [KIND NUMBER]...
-# KIND is files or memory; of its calls in each program NUMBER fail, evenly spread, or `all`. By
-# default 40 of files and 12 allocations. `memory all` takes hours.
+# KIND is files or memory; of its calls in each program NUMBER fail, evenly spread, or `all`, or
+# `paths`: the first allocation of each call path. By default 40 of files and 12 allocations.
+# `memory paths` takes half an hour, `memory all` many hours.
 source "$(dirname "$0")/common.sh"
 shift
 plan=("$@")
@@ -62,29 +63,37 @@ trial() {
 export -f trial
 export work preload expected=$work/expected
 
-# Writes the files of a run in which nothing fails, and prints the number of its calls:
-# number_of KIND COMMAND...
-number_of() {
+# Writes the files of a run in which nothing fails, the number of its calls to $work/report and
+# those with call paths of their own to $work/paths: count_calls KIND COMMAND...
+count_calls() {
   rm -rf "$expected" "$work/report"
   mkdir "$expected"
-  (cd "$expected" && FAILING_KIND=$1 FAILING_CALL=0 FAILING_REPORT=$work/report LD_PRELOAD=$preload "${@:2}") >"$work/out" 2>"$work/err" || {
-    cat "$work/err" >&2
-    return 1
-  }
-  cat "$work/report"
+  (
+    cd "$expected" || exit 1
+    FAILING_KIND=$1 FAILING_CALL=0 FAILING_REPORT=$work/report FAILING_PATHS=$work/paths \
+      LD_PRELOAD=$preload "${@:2}"
+  ) >"$work/out" 2>"$work/err" && return
+  cat "$work/err" >&2
+  return 1
 }
 
 try() { # try COMMAND...: all calls of the plan
-  local i number most stride lines
+  local i number most lines tried
   for ((i = 0; i < ${#plan[@]}; i += 2)); do
-    number=$(number_of "${plan[i]}" "$@") || return 1
+    count_calls "${plan[i]}" "$@" || return 1
+    number=$(cat "$work/report")
     most=${plan[i + 1]}
-    [ "$most" != all ] || most=$number
-    stride=$(((number + most - 1) / most))
+    if [ "$most" = paths ]; then
+      cp "$work/paths" "$work/calls"
+    else
+      [ "$most" != all ] || most=$number
+      seq 1 $(((number + most - 1) / most)) "$number" >"$work/calls"
+    fi
     # shellcheck disable=SC2016
-    seq 1 "$stride" "$number" | xargs -P "${JOBS:-1}" -I{} bash -c 'trial "$0" {} "$@"' "${plan[i]}" "$@" >"$work/lines"
+    xargs -P "${JOBS:-1}" -I{} bash -c 'trial "$0" {} "$@"' "${plan[i]}" "$@" <"$work/calls" >"$work/lines"
     lines=$(grep -v '^DONE' "$work/lines")
-    echo "${1##*/} ${*:2}: ${plan[i]}: $(((number + stride - 1) / stride)) of $number calls failed"
+    tried=$(($(wc -l <"$work/calls") - $(grep -c '^DONE' "$work/lines")))
+    echo "${1##*/} ${*:2}: ${plan[i]}: $tried of $number calls failed"
     [ -z "$lines" ] || { echo "$lines"; return 1; }
   done
 }
