@@ -18,6 +18,7 @@
 #include "qtape/kernels/onednn/gemm.h"
 #include "qtape/optim/optimizer.h"
 #include "qtape/programs/command_line.h"
+#include "qtape/programs/console/program.h"
 
 namespace {
 
@@ -211,5 +212,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--ops", settings.ops, "print the time of each op");
   app.add_option("--json", settings.json, "write the results here");
-  return examples::run_program(app, argc, argv, [&] { return run(settings); });
+  return console::run_program("bench_step", [&] {
+    return examples::run_parsed(app, argc, argv, [&] { return run(settings); });
+  });
 }

@@ -197,7 +197,7 @@ class Header {
     if (written_.buffer_bytes == 0) return {};
     const auto whole = [](int64_t bytes) { return std::max<int64_t>(4, (bytes + 3) / 4 * 4); };
     return fmt::format(
-        "/* What CMSIS-NN is lent beside them. */\n"
+        "/* Buffer memory for CMSIS-NN, beside inputs and outputs. */\n"
         "#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1)\n"
         "#define {0}_BUFFER_BYTES {1}\n#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP "
         "== "

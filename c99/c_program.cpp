@@ -32,7 +32,7 @@ ProgramPlan plan_c_program(const IntegerProgram& program, CKernels kernels) {
 constexpr std::string_view checks =
     R"(#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     defined(__RECIPROCAL_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
-#error "codes need IEEE arithmetic: compile without -ffast-math and what it consists of"
+#error "codes need IEEE arithmetic: compile without -ffast-math and the options that it implies"
 #endif
 #if defined(__clang_major__) && __clang_major__ >= 12
 #pragma clang fp contract(off)

@@ -78,7 +78,7 @@ class CSource {
   explicit CSource(std::string prefix) : prefix_(std::move(prefix)) {}
 
   /// The name of kernel `name` of c99/kernels with these parameters, written when it is
-  /// first asked for. `variant` tells it from the same kernel with others.
+  /// first asked for. `variant` distinguishes it from the same kernel with other parameters.
   std::string kernel(std::string_view name, std::string_view variant,
                      const CParameters& parameters = {});
   /// Returns the text of that kernel with these parameters, for inclusion in another kernel.

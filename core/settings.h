@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "qtape/core/enum_names.h"
 #include "qtape/core/error.h"
@@ -17,6 +19,15 @@
 #include "qtape/core/value_kinds.h"
 
 namespace qtape::settings {
+
+/// Returns the section `name` of a checkpoint. Throws FormatError if there is none.
+inline const Section& section_of(const std::map<std::string, Section>& sections,
+                                 std::string_view name) {
+  const auto found = sections.find(std::string(name));
+  require<FormatError>(found != sections.end(),
+                       "/sections/{}: missing; the file is not a checkpoint", name);
+  return found->second;
+}
 
 /// Throws ArgumentError unless `value` is finite and >= 0. The message starts with `owner` and
 /// `name`.
@@ -127,6 +138,12 @@ T take(std::string_view owner, const Section& section, const std::string& key) {
           take<typename T::value_type>(owner, section, fmt::format("{} {}", key, i)));
     }
     return list;
+  } else if constexpr (std::is_same_v<T, int>) {
+    const auto value = take<int64_t>(owner, section, key);
+    require<FormatError>(std::in_range<int>(value),
+                         "{}: expected an integer of 32 bits, got {}", setting_name(owner, key),
+                         value);
+    return static_cast<int>(value);
   } else {
     const auto found = section.settings.find(key);
     if (found != section.settings.end()) {

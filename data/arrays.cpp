@@ -45,11 +45,28 @@ bool stays_in_file(const std::string& place) {
   return has_contiguous_rows(place);
 }
 
-Samples read_samples(const std::string& place) {
+/// The values of a place: all arrays of a file, or the samples of a folder, of a file that is
+/// too large for memory, or of FILE:NAME.
+using Values = std::variant<NamedTensors, Samples>;
+
+Values read_values(const std::string& place) {
   std::error_code none;
   if (std::filesystem::is_directory(place, none)) return npy_rows(npy_files(place));
   if (stays_in_file(place)) return npy_rows({place});
-  return read_array(place);
+  if (array_file_of(place) != place) return Samples(read_array(place));
+  return read_arrays(place);
+}
+
+/// Returns values that are one array.
+Samples single_samples(const std::string& place, Values values) {
+  if (auto* samples = std::get_if<Samples>(&values)) return std::move(*samples);
+  return single_array(place, std::get<NamedTensors>(std::move(values)));
+}
+
+/// Returns the arrays of a file of several, else null.
+NamedTensors* several_arrays(Values& values) {
+  auto* all = std::get_if<NamedTensors>(&values);
+  return all == nullptr || all->size() < 2 ? nullptr : all;
 }
 
 template <class Adds>
@@ -98,18 +115,9 @@ Samples in_order(Samples values, const std::vector<WantedInput>& wanted,
   return values;
 }
 
-/// Returns the arrays of a file of several; none for a single array and for FILE:NAME.
-NamedTensors several_arrays(const std::string& place) {
-  std::error_code none;
-  const bool folder = std::filesystem::is_directory(place, none);
-  if (folder || array_file_of(place) != place || stays_in_file(place)) return {};
-  NamedTensors all = read_arrays(place);
-  return all.size() < 2 ? NamedTensors{} : std::move(all);
-}
-
-/// Returns the arrays with the names of `wanted`. If some are missing, throws ArgumentError
-/// that calls them `what`, unless all are missing and `optional`.
-NamedTensors named_arrays(const std::string& place, NamedTensors all,
+/// Moves the arrays with the names of `wanted` out of `all`. If some are missing, throws
+/// ArgumentError that calls them `what`, unless all are missing and `optional`.
+NamedTensors named_arrays(const std::string& place, NamedTensors& all,
                           const std::vector<WantedInput>& wanted, std::string_view what,
                           bool optional) {
   NamedTensors found;
@@ -128,6 +136,21 @@ NamedTensors named_arrays(const std::string& place, NamedTensors all,
   return found;
 }
 
+/// Returns integers [n, 1, ...], one for each sample, as labels [n], unless they are labels of
+/// the places of an answer.
+Samples as_labels(Samples values, const std::vector<WantedInput>& answers,
+                  const std::string& name) {
+  auto* tensor = std::get_if<Tensor>(&values);
+  if (tensor == nullptr || is_float(tensor->type.dtype)) return values;
+  Shape& shape = tensor->type.shape;
+  if (shape.rank() < 2 || shape.elements() != shape[0]) return values;
+  const bool places = std::ranges::any_of(answers, [&](const WantedInput& each) {
+    return (each.name == name || answers.size() == 1) && each.sample.rank() == shape.rank();
+  });
+  if (!places) shape = Shape{shape[0]};
+  return values;
+}
+
 /// Returns the order of the channels of a target. Labels have none.
 ChannelOrder order_of(const Shape& target, const std::vector<WantedInput>& answers,
                       const std::string& name, ChannelOrder channels) {
@@ -143,13 +166,17 @@ void add_targets(Dataset& set, const std::string& targets,
   if (targets.empty()) return;
   const auto add_one = [&](const std::string& place, const std::string& name,
                            const std::string& column, Samples values) {
+    values = as_labels(std::move(values), answers, name);
     const ChannelOrder order = order_of(type_of(values).shape, answers, name, channels);
     add(place, in_order(std::move(values), answers, name, order),
         [&](auto ordered) { set.add_target(column, std::move(ordered)); });
   };
-  NamedTensors all = answers.size() > 1 ? several_arrays(targets) : NamedTensors{};
-  if (all.empty()) return add_one(targets, {}, "y", read_samples(targets));
-  for (NamedTensor& each : named_arrays(targets, std::move(all), answers, "answer", false)) {
+  Values values = read_values(targets);
+  NamedTensors* several = answers.size() > 1 ? several_arrays(values) : nullptr;
+  if (several == nullptr) {
+    return add_one(targets, {}, "y", single_samples(targets, std::move(values)));
+  }
+  for (NamedTensor& each : named_arrays(targets, *several, answers, "answer", false)) {
     add_one(targets + ":" + each.name, each.name, each.name + ".target",
             std::move(each.tensor));
   }
@@ -165,13 +192,18 @@ Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted, ChannelOrder channels,
                const std::vector<WantedInput>& answers) {
   Dataset set;
-  NamedTensors several = several_arrays(inputs);
-  for (NamedTensor& each : named_arrays(inputs, std::move(several), wanted, "input", true)) {
+  Values values = read_values(inputs);
+  NamedTensors named;
+  if (NamedTensors* several = several_arrays(values)) {
+    named = named_arrays(inputs, *several, wanted, "input", true);
+  }
+  for (NamedTensor& each : named) {
     add(inputs + ":" + each.name, in_order(std::move(each.tensor), wanted, each.name, channels),
         [&](auto ordered) { set.add(each.name, std::move(ordered)); });
   }
-  if (set.columns().empty()) {
-    add(inputs, in_order(read_samples(inputs), wanted, "x", channels),
+  if (named.empty()) {
+    Samples single = single_samples(inputs, std::move(values));
+    add(inputs, in_order(std::move(single), wanted, "x", channels),
         [&](auto ordered) { set.add("x", std::move(ordered)); });
   }
   add_targets(set, targets, answers, channels);

@@ -20,6 +20,8 @@ class EpochOrder {
   /// Variant that returns only `count` samples of each batch, from position `first` on.
   EpochOrder(int64_t samples, int64_t batch, uint64_t seed, int64_t first, int64_t count);
 
+  /// Number of samples of an epoch, those of an incomplete last batch included.
+  int64_t samples() const { return static_cast<int64_t>(order_.size()); }
   /// Number of batches per epoch.
   int64_t per_epoch() const { return static_cast<int64_t>(order_.size()) / batch_; }
   /// The samples of training step `step`.

@@ -59,6 +59,9 @@ bool holds_labels(const Column& column) {
   return column.target && !is_float(column.sample.dtype) && column.sample.shape.rank() == 0;
 }
 
+/// Steps read labels as s32.
+constexpr int64_t max_classes = std::numeric_limits<int32_t>::max();
+
 /// One more than the largest label of a column, at least `least`. `labels` are those from
 /// sample `first` on. Throws ArgumentError for a label outside the column's classes.
 int64_t classes_of(const Column& column, std::span<const std::byte> labels, int64_t first,
@@ -69,18 +72,18 @@ int64_t classes_of(const Column& column, std::span<const std::byte> labels, int6
       T value{};
       std::memcpy(&value, labels.data() + i * sizeof(T), sizeof(T));
       const auto label = static_cast<int64_t>(value);
-      const bool known = label >= 0 && (column.classes == 0 || label < column.classes);
+      const int64_t classes = column.classes == 0 ? max_classes : column.classes;
       require<ArgumentError>(
-          known, "column {}: label {} of sample {} is {}", printable(column.name), label,
-          first + static_cast<int64_t>(i),
-          label < 0 ? "negative" : fmt::format("outside 0..{}", column.classes - 1));
+          label >= 0 && label < classes, "column {}: label {} of sample {} is {}",
+          printable(column.name), label, first + static_cast<int64_t>(i),
+          label < 0 ? "negative" : fmt::format("outside 0..{}", classes - 1));
       largest = std::max(largest, label);
     }
   });
   return largest + 1;
 }
 
-/// The same for all labels of a file, which are read in blocks.
+/// Returns the number of classes of all labels of a file, which are read in blocks.
 int64_t classes_of(const Column& column, const Rows& rows) {
   constexpr int64_t block = 1 << 16;
   const int64_t samples = rows.type().shape[0];
@@ -99,6 +102,13 @@ int64_t classes_of(const Column& column, const Rows& rows) {
 Dataset::Dataset(int64_t size, std::vector<Column> columns, Reader reader)
     : size_(size), columns_(std::move(columns)), reader_(std::move(reader)) {
   require<ArgumentError>(size >= 0, "a data set cannot have {} samples", size);
+  require<ArgumentError>(reader_ != nullptr, "expected a reader, got an empty function");
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      require<ArgumentError>(columns_[i].name != columns_[k].name, "column {} already exists",
+                             printable(columns_[i].name));
+    }
+  }
   stored_.resize(columns_.size());
 }
 
@@ -109,6 +119,10 @@ void Dataset::add_column(Column column, Stored values) {
   require<ArgumentError>(shape.rank() >= 1,
                          "column {}: expected samples along the first axis, got a scalar",
                          name);
+  require<ArgumentError>(
+      !values.tensor || static_cast<int64_t>(values.tensor->data.size()) == type.bytes(),
+      "column {}: expected {} bytes of {}, got {}", name, type.bytes(), to_string(type),
+      values.tensor ? values.tensor->data.size() : 0);
   require<ArgumentError>(type.dtype != DType::F16 && type.dtype != DType::BF16,
                          "column {}: data sets cannot hold {}", name,
                          to_string_view(type.dtype));
@@ -118,7 +132,7 @@ void Dataset::add_column(Column column, Stored values) {
   for (const Column& other : columns_) {
     require<ArgumentError>(other.name != column.name, "column {} already exists", name);
   }
-  column.sample = {type.dtype, Shape(shape.extents().subspan(1))};
+  column.sample = {type.dtype, shape.without_first()};
   if (holds_labels(column)) {
     column.classes = values.tensor ? classes_of(column, values.tensor->data, 0, column.classes)
                                    : classes_of(column, *values.rows);

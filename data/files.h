@@ -31,6 +31,9 @@ Dataset idx(const std::string& images_path, const std::string& labels_path,
 /// and test images differ in size.
 Split mnist(const std::string& directory);
 
+/// Returns the paths of the files that `mnist` reads, those that exist.
+std::vector<std::string> mnist_files(const std::string& directory);
+
 /// Size of a `.npy` file in bytes up to which `arrays` reads it into memory: 1 GiB.
 inline constexpr int64_t largest_in_memory = int64_t{1} << 30;
 

@@ -142,19 +142,36 @@ void check_labels(const std::string& path, std::span<const std::byte> bytes, int
   }
 }
 
-/// `directory`/`name` or the same path with .gz, whichever exists.
-std::string find_file(const std::string& directory, const std::string& name) {
-  const std::string plain = (std::filesystem::path(directory) / name).string();
+std::string path_in(const std::string& directory, std::string_view name) {
+  return (std::filesystem::path(directory) / name).string();
+}
+
+/// Returns `plain` or the same path with .gz, whichever exists.
+std::optional<std::string> existing(const std::string& plain) {
   for (const std::string& path : {plain, plain + ".gz"}) {
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored)) return path;
   }
-  fail<IoError>("{}: not found, neither plain nor with .gz", plain);
+  return std::nullopt;
 }
 
-Dataset read_pair(const std::string& directory, const std::string& part) {
-  const std::string images = find_file(directory, part + "-images-idx3-ubyte");
-  return idx(images, find_file(directory, part + "-labels-idx1-ubyte"));
+std::string find_file(const std::string& plain) {
+  const auto path = existing(plain);
+  require<IoError>(path.has_value(), "{}: not found, neither plain nor with .gz", plain);
+  return *path;
+}
+
+/// Names of images and labels.
+struct Pair {
+  std::string_view images;
+  std::string_view labels;
+};
+constexpr Pair train_files = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
+constexpr Pair test_files = {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+
+Dataset read_pair(const std::string& directory, const Pair& names) {
+  const std::string images = find_file(path_in(directory, names.images));
+  return idx(images, find_file(path_in(directory, names.labels)));
 }
 
 Dataset read_idx(const std::string& images_path, const std::string& labels_path,
@@ -191,13 +208,23 @@ Dataset idx(const std::string& images_path, const std::string& labels_path, int6
 }
 
 Split mnist(const std::string& directory) {
-  Split split = {read_pair(directory, "train"), read_pair(directory, "t10k")};
+  Split split = {read_pair(directory, train_files), read_pair(directory, test_files)};
   const Shape train = split.train.columns()[0].sample.shape;
   const Shape test = split.test.columns()[0].sample.shape;
   require<FormatError>(train == test,
                        "{}: expected t10k images of {}x{} as in train, got {}x{}", directory,
                        train[0], train[1], test[0], test[1]);
   return split;
+}
+
+std::vector<std::string> mnist_files(const std::string& directory) {
+  std::vector<std::string> files;
+  for (const Pair& names : {train_files, test_files}) {
+    for (const std::string_view name : {names.images, names.labels}) {
+      if (auto path = existing(path_in(directory, name))) files.push_back(*std::move(path));
+    }
+  }
+  return files;
 }
 
 }  // namespace qtape::data

@@ -10,8 +10,6 @@
 namespace qtape::data {
 namespace {
 
-Shape sample_of(const TensorType& type) { return Shape(type.shape.extents().subspan(1)); }
-
 // Processes have 1024 files by default. A file that is not kept open is opened for each read.
 constexpr size_t most_open = 256;
 
@@ -23,10 +21,12 @@ class NpyFiles final : public Rows {
     for (const std::string& name : names) {
       const TensorType& type = files_.emplace_back(name, files_.size() < most_open).type();
       if (files_.size() == 1) type_ = type;
-      require<FormatError>(type.dtype == type_.dtype && sample_of(type) == sample_of(type_),
+      require<FormatError>(type.dtype == type_.dtype &&
+                               type.shape.without_first() == type_.shape.without_first(),
                            "{}: expected samples {} as in {}, got {}", name,
-                           to_string(TensorType{type_.dtype, sample_of(type_)}), names[0],
-                           to_string(TensorType{type.dtype, sample_of(type)}));
+                           to_string(TensorType{type_.dtype, type_.shape.without_first()}),
+                           names[0],
+                           to_string(TensorType{type.dtype, type.shape.without_first()}));
       samples += type.shape[0];
       ends_.push_back(samples);
     }
@@ -87,7 +87,7 @@ class ChannelsLast final : public Rows {
 }  // namespace
 
 int64_t Rows::sample_bytes() const {
-  return sample_of(type()).elements() * size_of(type().dtype);
+  return type().shape.without_first().elements() * size_of(type().dtype);
 }
 
 std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files) {
@@ -112,7 +112,7 @@ void move_channels_last(const TensorType& type, std::span<const std::byte> from,
                         std::span<std::byte> to) {
   const auto size = static_cast<size_t>(size_of(type.dtype));
   const auto channels = static_cast<size_t>(type.shape[1]);
-  const auto sample = static_cast<size_t>(sample_of(type).elements()) * size;
+  const auto sample = static_cast<size_t>(type.shape.without_first().elements()) * size;
   const size_t places = sample / std::max<size_t>(1, channels * size);
   for (size_t begin = 0; begin < from.size(); begin += sample) {
     std::byte* at = to.data() + begin;

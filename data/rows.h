@@ -27,17 +27,17 @@ class Rows {
 };
 
 /// Returns the samples of `.npy` files, one file after the other. The first 256 files stay
-/// open, others are opened for each read. Throws
-/// IoError; and FormatError, which starts with the file, as `parse_npy` does, for arrays whose
-/// first axis varies fastest, and for files whose dtype or samples differ from those of the
-/// first one. Throws ArgumentError if there are no files.
+/// open, others are opened for each read. Throws IoError; ArgumentError if there are no files;
+/// and FormatError, which starts with the file, as `parse_npy` does, for arrays whose first
+/// axis varies fastest, and for files whose dtype or samples differ from those of the first
+/// one.
 std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files);
 
 /// Returns samples [channels, ...] as [..., channels]. Throws ArgumentError for samples without
 /// axes.
 std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows);
 
-/// Moves the channels of each sample behind its other axes: `from` holds samples of `type`,
+/// Moves the channel axis of each sample to the end: `from` holds samples of `type`,
 /// [channels, ...], and `to` gets them as [..., channels].
 void move_channels_last(const TensorType& type, std::span<const std::byte> from,
                         std::span<std::byte> to);

@@ -127,8 +127,8 @@ void ProgramComparison::compare(NodeComparison& node, int64_t rows) const {
   }
 }
 
-/// Returns for each node of a program whether a node differs from which it is computed; nodes
-/// without a counterpart pass on what influences them.
+/// Returns, by node, true if a node that it depends on differs. A node without a counterpart
+/// passes on the flags of its operands.
 std::vector<bool> ProgramComparison::influenced(const IntegerProgram& program,
                                                 bool first) const {
   const auto size = static_cast<size_t>(program.size());

@@ -68,7 +68,7 @@ struct NodeComparison : NodePair {
   int64_t differ = 0;    ///< number of elements that differ; of floats, in any bit
   double largest = 0;    ///< largest difference of two elements
   std::optional<ElementDifference> first = {};
-  /// True if no node differs from which the two are computed.
+  /// True if no node that the two depend on differs.
   bool inputs_agree = true;
   std::vector<NumberDifference> numbers = {};
 
@@ -107,15 +107,15 @@ class ProgramComparison {
 
   const IntegerProgram& program_a() const { return a_.program(); }
   const IntegerProgram& program_b() const { return b_.program(); }
-  /// Returns all pairs but those of inputs, in the order of the first program.
+  /// Returns all pairs other than those of inputs, in the order of the first program.
   std::span<const NodeComparison> nodes() const { return nodes_; }
   /// Return the nodes without a counterpart.
   std::span<const ProgramNodeId> only_in_a() const { return only_a_; }
   std::span<const ProgramNodeId> only_in_b() const { return only_b_; }
   /// Returns the number of elements that differ, and that of pairs that cannot be compared.
   int64_t differences() const;
-  /// Returns the first node that differs although no node does from which it is computed;
-  /// null if there is none.
+  /// Returns the first node that differs although all nodes that it depends on agree; null if
+  /// there is none.
   const NodeComparison* first_difference() const;
   /// Returns the reason for such a difference in one sentence, without its node.
   std::string reason(const NodeComparison& node) const;

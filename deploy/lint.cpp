@@ -43,7 +43,7 @@ struct WeightValues {
 
 /// Statistics of one output channel.
 struct WeightChannel {
-  int64_t nans = 0;
+  int64_t non_finite = 0;
   int64_t nonzero = 0;  ///< number of nonzero codes
   int64_t clamped = 0;  ///< number that lie a step or more beyond the end of the grid
 };
@@ -54,7 +54,7 @@ WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
   for (int64_t i = 0; i < w.layout.terms; ++i) {
     const float value = w.at(c, i);
     const float steps = value / q.scale;
-    channel.nans += std::isnan(value) ? 1 : 0;
+    channel.non_finite += std::isfinite(value) ? 0 : 1;
     channel.nonzero += code_of(value, q, grid) != 0.0f ? 1 : 0;
     const bool beyond = steps >= static_cast<float>(grid.limits.q_max) + 1 ||
                         steps <= static_cast<float>(grid.limits.q_min) - 1;
@@ -205,12 +205,12 @@ class Linter {
 
   void weights(NodeId quantizer, const WeightValues& w) {
     const Grid grid = grid_of(graph_, quantizer);
-    std::vector<int64_t> nan, dead, low, clamped;
+    std::vector<int64_t> broken, dead, low, clamped;
     int64_t most = 0;
     for (int64_t c = 0; c < w.layout.outputs; ++c) {
       const WeightChannel channel = look_at(w, c, grid);
-      if (channel.nans > 0)
-        nan.push_back(c);
+      if (channel.non_finite > 0)
+        broken.push_back(c);
       else if (channel.nonzero == 0)
         dead.push_back(c);
       else if (at_floor(w.scale(c), grid))
@@ -228,8 +228,9 @@ class Linter {
           std::move(remedy));
     };
     const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
-    report(Severity::Error, nan, fmt::format(" {} weights that are NaN", verb(nan)),
-           "retrain from a state before they became NaN");
+    report(Severity::Error, broken,
+           fmt::format(" {} weights that are NaN or infinite", verb(broken)),
+           "retrain from a state before they became so");
     report(Severity::Warning, dead, fmt::format(" {} only the code 0", verb(dead)),
            "remove them, or give each channel its own scale");
     report(Severity::Warning, low,

@@ -167,7 +167,7 @@ bool rounds_scales(NodeIn node) {
   return linear != nullptr && linear->f32_scales;
 }
 
-/// Returns the scales that differ of those from which multipliers are computed.
+/// Returns the scales behind the multipliers that differ, as text.
 std::string cause_of_multiplier(NodeIn a, NodeIn b) {
   if (node_of(a).operands.size() != 1 || node_of(b).operands.size() != 1) return {};
   std::vector<std::string> causes;

@@ -90,6 +90,7 @@ class Slicer {
 }  // namespace
 
 BatchSlices slice_batch(const Graph& graph, const Shards& shards) {
+  shards.check();
   BatchSlices slices{.shards = shards};
   if (!shards.any()) return slices;
   const int64_t batch = graph.batch().value_or(1);

@@ -33,7 +33,12 @@ std::vector<std::byte*> values_of(const Graph& graph, const Parameters& paramete
       fail<GraphError>("{}: operand {} is neither a State nor a Parameter", graph.describe(id),
                        i);
     }
-    values.push_back(parameters.at(leaf.label).value);
+    const ParameterEntry& entry = parameters.at(leaf.label);
+    if (entry.type != leaf.type) {
+      fail<GraphError>("{}: '{}' is {}, the graph needs {}", graph.describe(id),
+                       printable(leaf.label), to_string(entry.type), to_string(leaf.type));
+    }
+    values.push_back(entry.value);
   }
   return values;
 }

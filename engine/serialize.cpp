@@ -149,10 +149,26 @@ std::string model_text(const Graph& graph, const Parameters& parameters,
   return text + "\n}\n";
 }
 
+/// Throws GraphError unless `parameters` are those of the graph.
+void require_values_of(const Graph& graph, const Parameters& parameters) {
+  int64_t needed = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!is_persistent(node.op)) continue;
+    const ParameterEntry& entry = parameters.at(node.label);
+    check(entry.type == node.type, "'{}' is {}, the graph needs {}", printable(node.label),
+          to_string(entry.type), to_string(node.type));
+    ++needed;
+  }
+  check(std::ssize(parameters.entries()) == needed,
+        "the parameters have {} values, the graph needs {}", parameters.entries().size(),
+        needed);
+}
+
 }  // namespace
 
 std::string to_json(const Graph& graph, const Parameters& parameters,
                     const std::map<std::string, Section>& sections, NanValues nan) {
+  require_values_of(graph, parameters);
   if (nan == NanValues::Refuse) refuse_nan(parameters);
   try {
     return model_text(graph, parameters, sections);

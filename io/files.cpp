@@ -135,6 +135,7 @@ std::string written_path(const std::string& path) {
   for (int links = 0; links < max_links && fs::is_symlink(target, ignored); ++links) {
     target = target.parent_path() / fs::read_symlink(target, ignored);
   }
+  if (fs::is_symlink(target, ignored)) fail_io(path, "write", ELOOP);
   return target.string();
 }
 

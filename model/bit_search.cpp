@@ -1,6 +1,7 @@
 #include "qtape/model/bit_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "qtape/core/error.h"
@@ -47,6 +48,7 @@ double loss_of(const Model& model, const data::Dataset& dataset,
     tape.forward(mode::eval);
     sum += tape.scalar(*model.loss());
   }
+  check(std::isfinite(sum), "the loss is {}: the data or the parameters are not finite", sum);
   return sum / static_cast<double>(batches);
 }
 

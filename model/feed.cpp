@@ -8,6 +8,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/rules/analysis.h"
 
 namespace qtape {
 namespace {
@@ -19,8 +20,6 @@ Shape without_ones(const Shape& shape) {
   }
   return Shape(kept);
 }
-
-Shape sample_shape(const Shape& shape) { return Shape(shape.extents().subspan(1)); }
 
 std::string describe(const data::Dataset& dataset) {
   std::string text;
@@ -53,7 +52,7 @@ std::vector<FedInput> inputs_of(Tape& tape) {
     const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
     require<ArgumentError>(op->batch && known, "{}: samples need a batched input of f32 or s32",
                            graph.describe(id));
-    FedInput input{.label = graph[id].label, .sample = sample_shape(op->shape)};
+    FedInput input{.label = graph[id].label, .sample = op->shape.without_first()};
     if (op->dtype == DType::F32) {
       input.floats = tape.input<float>(id);
     } else {
@@ -72,7 +71,7 @@ std::vector<FedInput> inputs_of(IntegerSession& session) {
     if (op == nullptr) continue;
     require<ArgumentError>(op->batch && op->shape.rank() >= 1,
                            "{}: samples need a batched input", program.describe(id));
-    FedInput input{.label = program[id].label, .sample = sample_shape(op->shape)};
+    FedInput input{.label = program[id].label, .sample = op->shape.without_first()};
     if (op->indices == 0) input.floats = session.input(id);
     if (op->indices != 0) input.integers = session.input<int32_t>(id);
     found.push_back(input);
@@ -88,7 +87,7 @@ std::vector<FedInput> inputs_of(Verifier& verifier) {
     const auto& op = std::get<integer::Input>(program[id].op);
     require<ArgumentError>(op.batch && op.shape.rank() >= 1, "{}: samples need a batched input",
                            program.describe(id));
-    FedInput input{.label = program[id].label, .sample = sample_shape(op.shape)};
+    FedInput input{.label = program[id].label, .sample = op.shape.without_first()};
     if (op.indices == 0) input.floats = verifier.input(i);
     if (op.indices != 0) input.integers = verifier.input<int32_t>(i);
     found.push_back(input);
@@ -141,7 +140,7 @@ namespace {
 FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape) {
   static float a_float = 0;
   static int32_t an_integer = 0;
-  FedInput input{.label = label, .sample = sample_shape(shape)};
+  FedInput input{.label = label, .sample = shape.without_first()};
   if (dtype == DType::S32) {
     input.integers = std::span(&an_integer, 1);
   } else {
@@ -150,24 +149,11 @@ FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape
   return input;
 }
 
-/// By node: true if one of `outputs` depends on it.
-std::vector<bool> needed(const Graph& graph, std::span<const NodeId> outputs) {
-  std::vector<bool> found(static_cast<size_t>(graph.size()), false);
-  for (const NodeId id : outputs) found[at(id)] = true;
-  for (auto i = static_cast<int32_t>(graph.size()) - 1; i >= 0; --i) {
-    if (!found[static_cast<size_t>(i)]) continue;
-    for (const NodeId id : graph[NodeId{i}].operands) {
-      found[at(id)] = true;
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 void require_fit(const Graph& graph, std::span<const NodeId> outputs,
                  const data::Dataset& dataset) {
-  const std::vector<bool> used = needed(graph, outputs);
+  const std::vector<bool> used = needed_for(graph, outputs);
   std::vector<FedInput> inputs;
   for (const NodeId id : ids(graph)) {
     const Node& node = graph[id];

@@ -15,17 +15,15 @@
 #include "qtape/model/recipe.h"
 #include "qtape/model/training/fit_setup.h"
 #include "qtape/model/training/prefetcher.h"
+#include "qtape/model/training/progress.h"
 #include "qtape/model/training/recorder.h"
 #include "qtape/optim/clip.h"
 
 namespace qtape {
 namespace {
 
-constexpr int64_t largest_count = int64_t{1} << 60;
 // Maximum number of step times for the median; in longer runs the last ones count.
 constexpr int64_t max_times = 1 << 20;
-// Location of the progress in checkpoints, for messages.
-constexpr std::string_view progress_place = "/sections/progress";
 
 /// All objects of one run.
 class Run {
@@ -110,6 +108,8 @@ class Run {
  private:
   void set_metric() {
     if (options_.metric) {
+      require<ArgumentError>(options_.metric->measure != nullptr,
+                             "metric: expected a function to measure, got an empty one");
       metric_ = *options_.metric;
     } else if (options_.validation) {
       metric_ = validation_metric();
@@ -211,6 +211,7 @@ class Run {
   }
 
   void finish_epoch(std::optional<console::ProgressDisplay>& display) {
+    const bool learned = batches_ > 0;
     const double batches = static_cast<double>(std::max<int64_t>(1, batches_));
     EpochResult epoch{.epoch = static_cast<int64_t>(result_.epochs.size()) + 1,
                       .loss = total_loss_ / batches};
@@ -221,8 +222,8 @@ class Run {
     batches_ = 0;
     if (note_best() && options_.keep_best) best_values_ = values_of(model_.parameters());
     if (display) {
-      const std::string text =
-          epoch.score ? metric_.name + " " + metric_.text(*epoch.score) : std::string();
+      std::string text = learned ? "" : "of no batch: none has a finite loss; ";
+      if (epoch.score) text += metric_.name + " " + metric_.text(*epoch.score);
       display->epoch(epoch.epoch, epoch.loss, text);
     }
     if (recorder_) recorder_->add_epoch(epoch, schedule_.learning_rate(step_ - 1));
@@ -249,20 +250,22 @@ class Run {
   }
 
   Section progress() const {
-    Section section{"progress",
-                    {{"step", step_},
-                     {"loss", total_loss_},
-                     {"batches", batches_},
-                     {"skipped", result_.skipped_batches},
-                     {"non_finite", result_.non_finite_elements},
-                     {"epochs", static_cast<int64_t>(result_.epochs.size())}},
-                    {}};
-    if (shards_.any()) section.settings["shards"] = shards_.total;
-    for (const EpochResult& each : result_.epochs) {
-      section.settings[fmt::format("loss {}", each.epoch)] = each.loss;
-      if (each.score) section.settings[fmt::format("score {}", each.epoch)] = *each.score;
-    }
-    return section;
+    return to_section(RunProgress{.step = step_,
+                                  .loss = total_loss_,
+                                  .batches = batches_,
+                                  .skipped = result_.skipped_batches,
+                                  .non_finite = result_.non_finite_elements,
+                                  .epochs = result_.epochs},
+                      run_settings());
+  }
+
+  RunSettings run_settings() const {
+    return {.steps = steps_,
+            .epochs = options_.epochs,
+            .batch = options_.batch,
+            .samples = order_.samples(),
+            .seed = options_.seed,
+            .shards = shards_};
   }
 
   void record(report::RunState state) {
@@ -312,43 +315,25 @@ class Run {
   }
 
   void restore(const std::map<std::string, Section>& sections) {
-    const Section& section = section_of(sections, "progress");
-    const auto count = [&](const char* key) {
-      return settings::take<int64_t>(progress_place, section, key);
-    };
-    const auto real = [&](const std::string& key) {
-      return settings::take<double>(progress_place, section, key);
-    };
-    step_ = count("step");
-    total_loss_ = real("loss");
-    batches_ = count("batches");
-    result_.skipped_batches = count("skipped");
-    result_.non_finite_elements = count("non_finite");
-    const int64_t finished = count("epochs");
-    require<ArgumentError>(
-        shards_of(section) == shards_.total,
-        "the checkpoint is of a run with {} shards, which cannot be continued "
-        "with {}",
-        shards_of(section), shards_.total);
-    const auto within = [](int64_t value, int64_t most) { return value >= 0 && value <= most; };
-    require<FormatError>(
-        within(step_, steps_) && within(finished, options_.epochs) && within(batches_, step_) &&
-            within(result_.skipped_batches, step_) &&
-            within(result_.non_finite_elements, largest_count),
-        "{}: step {} of {} or a count is out of range", progress_place, step_, steps_);
-    for (int64_t epoch = 1; epoch <= finished; ++epoch) {
-      EpochResult each{.epoch = epoch, .loss = real(fmt::format("loss {}", epoch))};
-      const std::string score = fmt::format("score {}", epoch);
-      if (section.settings.contains(score)) each.score = real(score);
+    const RunProgress kept =
+        progress_from(settings::section_of(sections, "progress"), run_settings());
+    step_ = kept.step;
+    total_loss_ = kept.loss;
+    batches_ = kept.batches;
+    result_.skipped_batches = kept.skipped;
+    result_.non_finite_elements = kept.non_finite;
+    for (const EpochResult& each : kept.epochs) {
       result_.epochs.push_back(each);
       (void)note_best();
     }
-    settings::refuse_unknown(progress_place, section, progress());
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
-    if (oscillations_) oscillations_->load(section_of(sections, "oscillations"));
-    optimizer_.load(section_of(sections, "optimizer"));
-    schedule_ = schedule_from(section_of(sections, "schedule"));
+    require<ArgumentError>(oscillations_.has_value() == sections.contains("oscillations"),
+                           "oscillations: the run of the checkpoint {} them",
+                           oscillations_ ? "is without" : "has");
+    if (oscillations_) oscillations_->load(settings::section_of(sections, "oscillations"));
+    optimizer_.load(settings::section_of(sections, "optimizer"));
+    require_same_schedule(schedule_, schedule_from(settings::section_of(sections, "schedule")));
   }
 
   Model& model_;
@@ -388,6 +373,12 @@ FitInterrupted::FitInterrupted(int signal, const FitProgress& progress,
                               console::signal_name(signal), progress.step, progress.steps,
                               report_failure.empty() ? "" : "; ", report_failure)),
       progress_(progress) {}
+
+std::string skipped_text(const FitResult& result) {
+  if (result.skipped_batches + result.non_finite_elements == 0) return {};
+  return fmt::format("skipped {} batches without a finite loss, {} NaN or infinite elements",
+                     result.skipped_batches, result.non_finite_elements);
+}
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
   check_counts(options);

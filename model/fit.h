@@ -130,6 +130,9 @@ struct FitResult {
   std::string report_failure = {};
 };
 
+/// Returns a sentence on batches and elements that were skipped; empty if there were none.
+std::string skipped_text(const FitResult& result);
+
 /// Thrown if a signal ended the run. The model and the checkpoint hold the progress.
 class FitInterrupted : public console::Interrupted {
  public:

@@ -47,7 +47,7 @@ Answered answered(std::vector<FedInput> inputs, const TensorType& type,
 
 FedInput without_memory(const std::string& label, const Shape& batch, DType dtype) {
   static int32_t integer = 0;
-  FedInput input{.label = label, .sample = Shape(batch.extents().subspan(1))};
+  FedInput input{.label = label, .sample = batch.without_first()};
   if (dtype == DType::S32) input.integers = std::span(&integer, 1);
   return input;
 }
@@ -82,7 +82,7 @@ std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
 /// Returns the target with the shape of an answer, or, without a target, the first input with
 /// that shape.
 std::optional<size_t> compared_column(const Answered& answered) {
-  const Shape sample(answered.answers.shape.extents().subspan(1));
+  const Shape sample = answered.answers.shape.without_first();
   const data::Dataset& dataset = answered.dataset;
   const std::optional<size_t>& target = answered.target;
   if (target && !answered.labelled()) {

@@ -4,6 +4,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/model/building.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {
@@ -11,7 +12,12 @@ namespace {
 
 Graph with_outputs(const std::vector<Value>& answers, const std::optional<Value>& loss) {
   check(!answers.empty(), "a model needs an answer");
-  Graph graph = loss ? loss->graph() : answers[0].graph();
+  const auto same_network = [&](const Value& each) {
+    return detail::Building::of(each) == detail::Building::of(answers[0]);
+  };
+  check(std::ranges::all_of(answers, same_network) && (!loss || same_network(*loss)),
+        "the answers and the loss belong to different networks");
+  Graph graph = answers[0].graph();
   std::vector<NodeId> outputs;
   for (const Value& each : answers) outputs.push_back(each.id());
   std::vector<NodeId> losses;
@@ -19,6 +25,11 @@ Graph with_outputs(const std::vector<Value>& answers, const std::optional<Value>
   outputs.insert(outputs.end(), losses.begin(), losses.end());
   graph.set_outputs(std::move(outputs), losses);
   return graph;
+}
+
+Value loss_of(const Value& answer, const Loss& loss) {
+  require<ArgumentError>(loss != nullptr, "expected a loss, got an empty function");
+  return loss(answer);
 }
 
 constexpr int64_t usual_batch = Evaluator::batch;
@@ -100,7 +111,7 @@ Model::Model(const Value& answer, uint64_t seed)
     : Model(with_outputs({answer}, std::nullopt), seed) {}
 
 Model::Model(const Value& answer, const Loss& loss, uint64_t seed)
-    : Model(answer, loss(answer), seed) {}
+    : Model(answer, loss_of(answer, loss), seed) {}
 
 Model::Model(const Value& answer, const Value& loss, uint64_t seed)
     : Model(with_outputs({answer}, loss), seed) {}

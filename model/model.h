@@ -46,7 +46,8 @@ class Model {
 
   /// Reads a model file, like `load_model`, or a checkpoint. Throws IoError or FormatError.
   static Model load(const std::string& path);
-  /// Writes a model file. Throws IoError or FormatError.
+  /// Writes a model file: graph and values. Sections of a checkpoint are not written. Throws
+  /// IoError or FormatError.
   void save(const std::string& path) const;
 
   const Graph& graph() const { return graph_; }

@@ -148,9 +148,29 @@ std::vector<std::string> layer_weights(const Graph& graph) {
   return labels;
 }
 
-bool never_negative(const Graph& graph, NodeId id) {
-  const Node& node = graph[id];
-  const auto operand = [&](NodeId each) { return never_negative(graph, each); };
+namespace {
+
+/// By node: true if no value is negative, whatever the inputs and the parameters are.
+class Signs {
+ public:
+  explicit Signs(const Graph& graph)
+      : graph_(graph), known_(static_cast<size_t>(graph.size())) {}
+
+  bool never_negative(NodeId id) {
+    std::optional<bool>& known = known_[at(id)];
+    if (!known) known = judge(graph_[id]);
+    return *known;
+  }
+
+ private:
+  bool judge(const Node& node);
+
+  const Graph& graph_;
+  std::vector<std::optional<bool>> known_;  // each node is judged once
+};
+
+bool Signs::judge(const Node& node) {
+  const auto operand = [&](NodeId each) { return never_negative(each); };
   return std::visit(
       [&]<class X>(const X& op) {
         if constexpr (Quantizer<X>) return operand(node.operands[0]);
@@ -161,6 +181,13 @@ bool never_negative(const Graph& graph, NodeId id) {
                (sign_of<X>() == Sign::Kept && std::ranges::all_of(node.operands, operand));
       },
       node.op);
+}
+
+}  // namespace
+
+bool never_negative(const Graph& graph, NodeId id) {
+  (void)graph[id];
+  return Signs(graph).never_negative(id);
 }
 
 ScaleOrigin usual_scales(int weight_bits, int activation_bits) {

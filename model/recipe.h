@@ -58,13 +58,13 @@ int64_t usual_norm_freeze(int64_t steps);
 /// Bits of the layers whose weights match a pattern.
 struct LayerBits {
   std::string pattern = {};  ///< `*` matches any text, including none, `?` any one byte
-  int weight_bits = 8;       ///< 2 to 16
+  int weight_bits = 8;       ///< 2 to 8 for integers; up to 16 in training alone
   int activation_bits = 8;   ///< of the layer's input, 2 to 16
 };
 
 /// Bits and scales by layer.
 struct QuantizationRecipe {
-  int weight_bits = 8;      ///< 2 to 16
+  int weight_bits = 8;      ///< 2 to 8 for integers; up to 16 in training alone
   int activation_bits = 8;  ///< 2 to 16
   /// Bits of weights and inputs of the first and the last layer, which are the most sensitive.
   /// If empty, `usual_ends_bits`, or the bits above.

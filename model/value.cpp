@@ -20,7 +20,7 @@ const Graph& Value::graph() const { return building_->graph; }
 Shape Value::shape() const {
   const Shape& shape = graph()[id_].type.shape;
   const bool batched = graph().batch() && shape.rank() > 0 && shape[0] == 1;
-  return batched ? Shape(shape.extents().subspan(1)) : shape;
+  return batched ? shape.without_first() : shape;
 }
 
 DType Value::dtype() const { return graph()[id_].type.dtype; }
@@ -52,11 +52,19 @@ Value node(Op op, std::initializer_list<Value> operands, std::string label) {
 
 namespace {
 
-/// Converts axes of a sample to axes of a batch.
+/// Converts an axis of a sample to an axis of a batch.
+int axis_of_sample(const Value& x, int axis) {
+  const int rank = x.graph()[x.id()].type.shape.rank() - 1;
+  require<GraphError>(axis >= -rank && axis < rank,
+                      "{}: axis {} is out of range for samples of rank {}",
+                      x.graph().describe(x.id()), axis, rank);
+  return axis < 0 ? axis : axis + 1;
+}
+
 std::vector<int> axes_of_sample(const Value& x, std::vector<int> axes) {
   require<GraphError>(!axes.empty(), "{}: expected at least one axis of the sample",
                       x.graph().describe(x.id()));
-  for (int& axis : axes) axis = axis < 0 ? axis : axis + 1;
+  for (int& axis : axes) axis = axis_of_sample(x, axis);
   return axes;
 }
 
@@ -115,9 +123,8 @@ Value concat(std::initializer_list<Value> parts, int axis) {
 }
 
 Value concat(std::span<const Value> parts, int axis) {
-  return node(
-      Concat{.axis = axis < 0 ? axis : axis + 1, .count = static_cast<int>(parts.size())},
-      parts);
+  const int of_batch = parts.empty() ? axis : axis_of_sample(parts[0], axis);
+  return node(Concat{.axis = of_batch, .count = static_cast<int>(parts.size())}, parts);
 }
 
 Value operator+(const Value& a, const Value& b) { return node(Add{}, {a, b}); }

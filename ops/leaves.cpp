@@ -8,7 +8,8 @@ static_assert(Compute<Input> && Compute<Parameter> && Compute<State> && Compute<
 
 TensorType State::infer(Inputs) const {
   check_compute({dtype, shape});
-  check(std::isfinite(value), "value must be finite, got {}", value);
+  check(std::isfinite(dtype == DType::F64 ? value : double{static_cast<float>(value)}),
+        "value must be a finite {}, got {}", to_string_view(dtype), value);
   return {dtype, shape};
 }
 

@@ -12,7 +12,6 @@
 #include "qtape/core/nearest.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/programs/command_pages.h"
-#include "qtape/programs/console/program.h"
 #include "qtape/programs/console/standard_output.h"
 
 namespace qtape::examples {
@@ -79,7 +78,11 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
   const std::string given = argv[1];
   std::vector<std::string> names;
   for (const CLI::App* command : commands) names.push_back(command->get_name());
-  if (std::ranges::find(names, given) != names.end()) return;
+  const auto found = std::ranges::find(names, given);
+  if (found != names.end()) {
+    const CLI::App* inner = commands[static_cast<size_t>(found - names.begin())];
+    return require_known_command(*inner, argc - 1, argv + 1);
+  }
   const std::string near = nearest(given, names);
   if (2 * edit_distance(given, near) <= near.size()) {
     fail<ArgumentError>("unknown command {}; the nearest is {}", given, near);
@@ -112,6 +115,24 @@ void require_known_options(const CLI::App& app) {
   }
 }
 
+/// Throws ArgumentError for an option with an empty value, as of an unset variable of a shell.
+void require_values(const CLI::App& app) {
+  for (const CLI::Option* option : innermost(app).get_options()) {
+    for (const std::string& value : option->results()) {
+      require<ArgumentError>(!value.empty(), "{}: must not be empty", option->get_name());
+    }
+  }
+}
+
+/// Returns the error of CLI11 in words.
+std::string text_of(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find(':'));
+  if (text.find(": At Most 1 required") != std::string::npos) return name + " is given twice";
+  if (text.find(": 1 required ") != std::string::npos) return name + ": a value is missing";
+  return text;
+}
+
 /// Prints the text of --help or --version.
 void print_asked(CLI::App& app, const CLI::Success& asked) {
   std::ostringstream out;
@@ -125,13 +146,14 @@ bool parse(CLI::App& app, int argc, char** argv) {
   try {
     require_known_command(app, argc, argv);
     app.parse(argc, argv);
+    require_values(app);
     return true;
   } catch (const CLI::Success& asked) {
     print_asked(app, asked);
     return false;
   } catch (const CLI::ParseError& error) {
     require_known_options(app);
-    fail<ArgumentError>("{}", error.what());
+    fail<ArgumentError>("{}", text_of(error));
   }
 }
 
@@ -154,6 +176,8 @@ CLI::Option& add_option(CLI::App& app, const Option& option) {
   return result;
 }
 
+bool given(const CLI::App& app, const std::string& option) { return app.count(option) > 0; }
+
 bool any_given(const std::vector<CLI::Option*>& options) {
   return std::ranges::any_of(options,
                              [](const CLI::Option* each) { return each->count() > 0; });
@@ -165,8 +189,6 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
 }
 
 CommandLine::~CommandLine() = default;
-
-bool CommandLine::given(const std::string& option) const { return app_->count(option) > 0; }
 
 Option threads_option(int& threads) {
   return {"--threads", &threads, "threads; the result does not depend on them",
@@ -188,15 +210,13 @@ template CLI::Validator range(int64_t, int64_t);
 template CLI::Validator range(uint64_t, uint64_t);
 template CLI::Validator range(double, double);
 
-int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
+int run_parsed(CLI::App& app, int argc, char** argv, const std::function<int()>& run) {
   const std::string name = app.get_name();
   app.set_version_flag("--version", name + " " + QTAPE_VERSION, "Print the version and exit");
   add_pages(app, QTAPE_VERSION);
-  return console::run_program(name, [&] {
-    if (!parse(app, argc, argv)) return 0;
-    const auto commands = app.get_subcommands();
-    return during("running", commands.empty() ? name : commands[0]->get_name(), run);
-  });
+  if (!parse(app, argc, argv)) return 0;
+  const auto commands = app.get_subcommands();
+  return during("running", commands.empty() ? name : commands[0]->get_name(), run);
 }
 
 }  // namespace qtape::examples

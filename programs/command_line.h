@@ -120,8 +120,21 @@ void add_setting(CLI::App& app, Value T::*member, Value& value) {
   require<Error>(found, "no row of fields() describes this member");
 }
 
+/// True if an option of `app` was given.
+bool given(const CLI::App& app, const std::string& option);
 /// True if one of the options was given.
 bool any_given(const std::vector<CLI::Option*>& options);
+
+/// Throws ArgumentError if a given option of `app` differs from `resumed`, the settings of the
+/// run to continue.
+template <Described T>
+void require_same(const CLI::App& app, const T& settings, const T& resumed) {
+  for_each_field<T>([&](const auto& each) {
+    const std::string option = option_name(each.key);
+    require<ArgumentError>(!given(app, option) || settings.*each.member == resumed.*each.member,
+                           "{}: the checkpoint was made with another value", option);
+  });
+}
 
 /// The options of a program. If an option is given several times, the last one applies.
 class CommandLine {
@@ -135,19 +148,6 @@ class CommandLine {
   template <Described T>
   void add_settings(T& settings) {
     examples::add_settings(*app_, settings);
-  }
-
-  /// True if an option was given.
-  bool given(const std::string& option) const;
-  /// Throws ArgumentError if a given option differs from `resumed`, the settings of the run to
-  /// continue.
-  template <Described T>
-  void require_same(const T& settings, const T& resumed) const {
-    for_each_field<T>([&](const auto& each) {
-      const std::string option = option_name(each.key);
-      require<ArgumentError>(!given(option) || settings.*each.member == resumed.*each.member,
-                             "{}: the checkpoint was made with another value", option);
-    });
   }
 
   CLI::App& app() { return *app_; }
@@ -170,8 +170,8 @@ Option report_option(std::string& folder);
 template <class T>
 CLI::Validator range(T low, T high);
 
-/// Adds --version, parses, then calls `run`, with the error handling of console::run_program.
-/// Wrong arguments are ArgumentErrors.
-int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
+/// Adds --version, parses, then returns the exit code of `run`, or 0 after --help and
+/// --version; for the body of console::run_program. Wrong arguments are ArgumentErrors.
+int run_parsed(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
 }  // namespace qtape::examples

@@ -116,7 +116,7 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
   if (!commands_of(app).empty()) page += ".SH COMMANDS\n";
   write_commands(app, name, page);
   page +=
-      ".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nan error, or what was compared differs\n"
+      ".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nan error, or a comparison found differences\n"
       ".TP\n2\nwrong arguments\n.TP\n128 + n\nended by signal n";
   return page;
 }

@@ -24,7 +24,9 @@ namespace fs = std::filesystem;
 /// IoError.
 std::string temporary_file(const std::string& path) {
   const std::string ending = fs::path(path).extension().string();
-  std::string name = (fs::temp_directory_path() / ("qtape-XXXXXX" + ending)).string();
+  std::error_code none;
+  const fs::path folder = fs::temp_directory_path(none);
+  std::string name = ((none ? fs::path("/tmp") : folder) / ("qtape-XXXXXX" + ending)).string();
   const int file = ::mkstemps(name.data(), static_cast<int>(ending.size()));
   if (file < 0) {
     fail<IoError>("{}: cannot write: {}", name, std::generic_category().message(errno));
@@ -55,6 +57,8 @@ OutputFiles::~OutputFiles() {
 
 void OutputFiles::expect(std::string_view option, const std::string& path) {
   if (path.empty()) return;
+  require<ArgumentError>(path != "-", "{}: expected a file, got -, which is standard output",
+                         option);
   try {
     require_writable(path);
   } catch (const IoError& error) {

@@ -147,7 +147,7 @@ Table graph_table(flat::FlatBufferBuilder& to, const TfliteModel& model, const C
 }
 
 Table code_table(flat::FlatBufferBuilder& to, Builtin op, int32_t version) {
-  constexpr int32_t narrow_end = 127;  // a code that says: see the wide one
+  constexpr int32_t narrow_end = 127;  // the wide field holds the code
   Fields fields(to);
   const auto code = static_cast<int32_t>(op);
   fields.number<int8_t>(0, static_cast<int8_t>(std::min(code, narrow_end)), 0);

@@ -75,8 +75,8 @@ TfliteTensor tensor_of(const FlatTable& table, size_t buffers) {
                        table.place());
   require<FormatError>(
       tensor.zero_points.empty() || tensor.zero_points.size() == tensor.scales.size(),
-      "{}.quantization: has {} scales and {} zero points, expected as many", table.place(),
-      tensor.scales.size(), tensor.zero_points.size());
+      "{}.quantization: has {} scales and {} zero points, expected equal numbers",
+      table.place(), tensor.scales.size(), tensor.zero_points.size());
   return tensor;
 }
 

@@ -53,7 +53,7 @@ class Draw {
   uint64_t count_ = 0;
 };
 
-/// Pitch in semitones above the base pitch, and whether the note sounds.
+/// A note, or silence: its pitch in semitones above the base pitch.
 struct Note {
   double semitones = 0;
   bool sounds = true;

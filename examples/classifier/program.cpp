@@ -80,9 +80,8 @@ void finish(const Model& model, const RunResult& result, const ProgramOptions& o
             const std::string& json, OutputFiles& files) {
   console::print("test accuracy {:.2f} %, median step {:.0f} us\n",
                  result.test.accuracy.value_or(0), result.fit.step_us);
-  if (result.fit.skipped_batches + result.fit.non_finite_elements > 0) {
-    console::print("skipped {} batches without a finite loss, {} NaN or infinite elements\n",
-                   result.fit.skipped_batches, result.fit.non_finite_elements);
+  if (const std::string skipped = skipped_text(result.fit); !skipped.empty()) {
+    console::print("{}\n", skipped);
   }
   if (options.exchange != nullptr) {
     console::print("{} processes; one process with --shards {} gives the same parameters\n",

@@ -69,12 +69,12 @@ void finish(const Model& model, const RunResult& result, const ProgramOptions& o
 
 /// Loads the checkpoint from which to continue, if there is one, and its settings.
 template <ClassifierSettings S>
-std::optional<Model> resume(const CommandLine& line, S& settings, ProgramOptions& options) {
+std::optional<Model> resume(CommandLine& line, S& settings, ProgramOptions& options) {
   if (options.resume.empty()) return std::nullopt;
   Model checkpoint = Model::load(options.resume);
   const S resumed = settings_of<S>(checkpoint.sections());
-  line.require_same(settings, resumed);
-  line.require_same(settings.recipe, resumed.recipe);
+  require_same(line.app(), settings, resumed);
+  require_same(line.app(), settings.recipe, resumed.recipe);
   settings = resumed;
   // A pipe that was read from cannot be written.
   if (options.checkpoint.empty() && std::filesystem::is_regular_file(options.resume)) {
@@ -105,12 +105,14 @@ Model make_model(const S& settings, std::optional<Model> checkpoint, const data:
 }
 
 template <ClassifierSettings S>
-void run(const CommandLine& line, S& settings, ProgramOptions& options) {
+void run(CommandLine& line, S& settings, ProgramOptions& options) {
   std::optional<Model> checkpoint = resume(line, settings, options);
   validate(settings);
   OutputFiles files;
-  files.expect("--save", options.save);
-  if (leads(options.exchange)) files.expect("--checkpoint", options.checkpoint);
+  const std::string& folder = settings.recipe.data;
+  if (!folder.empty()) files.reads(data::mnist_files(folder));
+  files.expect_unread("--save", options.save);
+  if (leads(options.exchange)) files.expect_unread("--checkpoint", options.checkpoint);
   files.expect_run("--report", options.report);
   files.reads({options.resume, settings.recipe.from});
   files.expect_text("--json", options.json);
@@ -132,22 +134,22 @@ void run(const CommandLine& line, S& settings, ProgramOptions& options) {
 
 /// Runs the whole program; returns the exit code.
 template <ClassifierSettings S>
-int run_classifier_program(int argc, char** argv) try {
-  CommandLine line{std::string(S::program), std::string(S::about)};
-  S settings;
-  ProgramOptions options;
-  line.add_settings(settings);
-  line.add_settings(settings.recipe);
-  add_options(line, options);
-  return run_program(line.app(), argc, argv, [&] {
-    Launch launch{std::string(S::program)};
-    options.exchange = launch.exchange();
-    if (!leads(options.exchange)) options.follow();
-    launch.run([&] { run(line, settings, options); });
-    return 0;
+int run_classifier_program(int argc, char** argv) {
+  return console::run_program(std::string(S::program), [&] {
+    CommandLine line{std::string(S::program), std::string(S::about)};
+    S settings;
+    ProgramOptions options;
+    line.add_settings(settings);
+    line.add_settings(settings.recipe);
+    add_options(line, options);
+    return run_parsed(line.app(), argc, argv, [&] {
+      Launch launch{std::string(S::program)};
+      options.exchange = launch.exchange();
+      if (!leads(options.exchange)) options.follow();
+      launch.run([&] { run(line, settings, options); });
+      return 0;
+    });
   });
-} catch (const std::exception& error) {
-  return console::report_failure(std::string(S::program).c_str(), error);
 }
 
 }  // namespace qtape::examples

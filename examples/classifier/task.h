@@ -31,10 +31,6 @@ concept ClassifierSettings = Described<S> &&
   validate_network(settings);
 };
 
-/// Returns the section `name` of a checkpoint. Throws FormatError if there is none.
-const Section& section_of(const std::map<std::string, Section>& sections,
-                          std::string_view name);
-
 /// Throws ArgumentError, which names the setting, for an invalid setting.
 template <ClassifierSettings S>
 void validate(const S& settings) {
@@ -77,7 +73,7 @@ Section settings_section(const S& settings) {
 template <ClassifierSettings S>
 S settings_of(const std::map<std::string, Section>& sections) {
   constexpr std::string_view place = "/sections/settings";
-  const Section& section = section_of(sections, "settings");
+  const Section& section = settings::section_of(sections, "settings");
   require<FormatError>(section.kind == S::program, "{}/kind: expected \"{}\", got \"{}\"",
                        place, S::program, printable(section.kind));
   S settings;

@@ -161,16 +161,16 @@ void run(const Arguments& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  examples::CommandLine line(
-      "train_autoencoder",
-      "Detects faults in generated machine sound with a quantized autoencoder.");
-  Arguments arguments;
-  add_options(line, arguments);
-  return examples::run_program(line.app(), argc, argv, [&] {
-    run(arguments);
-    return 0;
+int main(int argc, char** argv) {
+  return console::run_program("train_autoencoder", [&] {
+    examples::CommandLine line(
+        "train_autoencoder",
+        "Detects faults in generated machine sound with a quantized autoencoder.");
+    Arguments arguments;
+    add_options(line, arguments);
+    return examples::run_parsed(line.app(), argc, argv, [&] {
+      run(arguments);
+      return 0;
+    });
   });
-} catch (const std::exception& error) {
-  return qtape::console::report_failure("train_autoencoder", error);
 }

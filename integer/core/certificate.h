@@ -45,7 +45,7 @@ struct Certificate {
 
 /// Upper bound of |sum of products| in the int8 kernel, which adds 128 to signed codes and to
 /// the signed part of 16-bit codes. Follows from `part_bound`. Returns 2^63 - 1 for signed
-/// codes that are all 0, because `part_bound` says nothing about the weights then.
+/// codes that are all 0, for which `part_bound` does not bound the weights.
 int64_t int8_accumulator_bound(const Certificate& certificate, const IntegerValue& x);
 
 /// Formats the three bounds, each as `accumulators 1000 of 2147483647 (x2147483.6)`, where the

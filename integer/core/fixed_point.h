@@ -20,8 +20,8 @@ inline int64_t nearest_shift(int64_t v, int bits) {
   return v < 0 ? -magnitude : magnitude;
 }
 
-/// Returns e^v in Q0.31 of v <= 0 with `integer_bits` bits before the point, 4 or 5, and 31
-/// less these behind it.
+/// Returns e^v in Q0.31 of v <= 0, which has `integer_bits` integer bits, 4 or 5, and
+/// 31 - `integer_bits` fraction bits.
 int64_t fixed_exp(int64_t v, int integer_bits);
 
 /// Constants of the reciprocal in Q2.29, 48/17 and -32/17: its first approximation of 1 / h is

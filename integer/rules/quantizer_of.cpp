@@ -10,9 +10,22 @@ std::optional<NodeId> preceding_quantizer(const Graph& graph, NodeId id) {
   return is_quantizer(graph[id].op) ? std::optional(id) : std::nullopt;
 }
 
+namespace {
+
+/// True if a quantizer has one scale for all values, whatever the size of the batch.
+bool has_one_scale(const Graph& graph, NodeId quantizer) {
+  const Granularity granularity = granularity_of(graph[quantizer].op);
+  const Shape& shape = graph[quantizer].type.shape;
+  const bool by_sample =
+      graph.batch() && granularity.axis && resolve_axis(*granularity.axis, shape) == 0;
+  return !by_sample && channel_map(graph, quantizer).channels == 1;
+}
+
+}  // namespace
+
 bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, NodeId w) {
   const std::optional<NodeId> quantizer = preceding_quantizer(graph, x);
-  if (!quantizer || channel_map(graph, *quantizer).channels != 1) return false;
+  if (!quantizer || !has_one_scale(graph, *quantizer)) return false;
   const Shape& shape = graph[w].type.shape;
   if (!is_quantizer(graph[w].op) || !weights_operand(product) || shape.rank() < 2) return false;
   const WeightLayout layout = weight_layout(product, shape);

@@ -64,13 +64,16 @@ std::string array_file_of(const std::string& place) { return split(place).first;
 Tensor read_array(const std::string& place) {
   const auto [path, name] = split(place);
   NamedTensors tensors = read_arrays(path);
-  return naming<ArgumentError>(path, [&, &wanted = name] {
-    if (wanted) return tensor_named(tensors, *wanted);
-    require<ArgumentError>(tensors.size() == 1,
-                           "expected one array, or FILE:NAME to select one; got {}: {}",
-                           tensors.size(), names_of(tensors));
-    return std::move(tensors[0].tensor);
-  });
+  if (!name) return single_array(path, std::move(tensors));
+  return naming<ArgumentError>(path,
+                               [&, &wanted = *name] { return tensor_named(tensors, wanted); });
+}
+
+Tensor single_array(const std::string& path, NamedTensors all) {
+  require<ArgumentError>(all.size() == 1,
+                         "{}: expected one array, or FILE:NAME to select one; got {}: {}", path,
+                         all.size(), names_of(all));
+  return std::move(all[0].tensor);
 }
 
 bool names_array_file(std::string_view path) { return format_of_name(path).has_value(); }

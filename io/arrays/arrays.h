@@ -20,6 +20,10 @@ NamedTensors read_arrays(const std::string& path);
 /// missing name if there are several arrays.
 Tensor read_array(const std::string& place);
 
+/// Returns the array of a file that contains a single one, `all` of it. Throws ArgumentError,
+/// which lists the names, for several.
+Tensor single_array(const std::string& path, NamedTensors all);
+
 /// Path of the file in a place as accepted by `read_array`.
 std::string array_file_of(const std::string& place);
 

@@ -37,10 +37,13 @@ std::string names_of(const NamedTensors& tensors) {
 const Tensor& tensor_named(const NamedTensors& tensors, std::string_view name) {
   const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
   if (found != tensors.end()) return found->tensor;
+  require<ArgumentError>(tensors.size() != 1 || !tensors[0].name.empty(),
+                         "the file holds one array without a name: leave out ':{}'",
+                         printable(name));
   std::vector<std::string> names;
   for (const NamedTensor& each : tensors) names.push_back(each.name);
-  fail<ArgumentError>("there is no array '{}' among {}{}", printable(name), names_of(tensors),
-                      nearest_hint(name, names));
+  fail<ArgumentError>("no array is named '{}', expected one of {}{}", printable(name),
+                      names_of(tensors), nearest_hint(name, names));
 }
 
 }  // namespace qtape

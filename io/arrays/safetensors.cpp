@@ -95,7 +95,7 @@ void check_offsets(const std::vector<Entry>& entries, int64_t size) {
     require<FormatError>(begin == next, "tensor '{}': expected data from byte {} on, got {}",
                          printable(each.name), next, begin);
     require<FormatError>(end >= begin && end - begin == each.type.bytes(),
-                         "tensor '{}': expected {} bytes of {}, got those from {} to {}",
+                         "tensor '{}': expected {} bytes of {}, got offsets {} to {}",
                          printable(each.name), each.type.bytes(), each.type, begin, end);
     next = end;
   }

@@ -34,12 +34,6 @@ Chunk QuantizeLayout::chunk(int64_t index) const {
 }
 
 template <class S>
-int64_t Measurement<S>::partials(const QuantizeLayout& l) {
-  if (l.columns()) return column_groups * l.channels();
-  return l.segments_per_chunk() > 0 ? l.segments() : l.chunks();
-}
-
-template <class S>
 int64_t Measurement<S>::scratch_bytes(const QuantizeLayout& l) {
   const auto each = static_cast<int64_t>(sizeof(int64_t) + 2 * sizeof(T));
   return static_cast<int64_t>(sizeof(Extremes<T>)) * l.channels() + each * partials(l);

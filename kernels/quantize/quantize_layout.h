@@ -71,6 +71,13 @@ class QuantizeLayout {
 /// sums over them do not depend on the thread count.
 inline constexpr int64_t column_groups = 16;
 
+/// Number of partial results of a reduction to one per channel: those of each group of columns,
+/// of each segment where a chunk holds several, else of each chunk.
+inline int64_t partials(const QuantizeLayout& layout) {
+  if (layout.columns()) return column_groups * layout.channels();
+  return layout.segments_per_chunk() > 0 ? layout.segments() : layout.chunks();
+}
+
 /// Calls `body(group, first row, last row)` for each column group, in parallel if there is
 /// enough work. The last row is exclusive.
 template <class Body>
@@ -121,7 +128,6 @@ class Measurement {
   void measure_chunk(const S* x, int64_t index, const Chunk& chunk) const;
   void measure_columns(const S* x) const;
   std::span<const Extremes<T>> merged() const;
-  static int64_t partials(const QuantizeLayout& layout);
 
   QuantizeLayout layout_;
   QuantizeLoops<S> loops_;

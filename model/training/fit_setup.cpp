@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "qtape/core/settings.h"
 #include "qtape/engine/batch_slices.h"
@@ -12,6 +13,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/io/sha256.h"
+#include "qtape/model/training/progress.h"
 
 namespace qtape {
 namespace {
@@ -34,14 +36,6 @@ NodeId loss_of(const Model& model, const data::Dataset& dataset) {
 std::string hash_of(const Graph& graph) {
   const std::string text = to_string(graph);
   return sha256_hex(std::as_bytes(std::span(text)));
-}
-
-std::string hash_of(const Parameters& parameters) {
-  Sha256 hash;
-  for (const ParameterEntry& each : parameters.entries()) {
-    hash.update({each.value, static_cast<size_t>(each.type.bytes())});
-  }
-  return hex(hash.digest());
 }
 
 constexpr int64_t most_default_shards = 8;
@@ -70,17 +64,16 @@ void check_counts(const FitOptions& options) {
                            value);
   };
   at_least("epochs", 1, options.epochs);
+  // The number of steps and of samples seen is a product of epochs.
+  constexpr int64_t most_epochs = std::numeric_limits<int32_t>::max();
+  require<ArgumentError>(options.epochs <= most_epochs, "epochs must be at most {}, got {}",
+                         most_epochs, options.epochs);
   at_least("threads", 1, options.threads);
   at_least("patience", 0, options.patience);
   at_least("checkpoint_every", 0, options.checkpoint_every);
   require<ArgumentError>(
       std::isfinite(options.max_gradient_norm) && options.max_gradient_norm >= 0,
       "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
-}
-
-int64_t shards_of(const Section& progress) {
-  if (!progress.settings.contains("shards")) return 1;
-  return settings::take<int64_t>("/sections/progress", progress, "shards");
 }
 
 Shards shards_of(const Model& model, const FitOptions& options) {
@@ -117,7 +110,7 @@ void add_files(std::vector<RankFact>& facts, const data::Dataset& dataset,
   if (options.validation) add("validation samples", *options.validation);
   if (options.distillation) {
     facts.push_back({"values of the teacher",
-                     hash_of(options.distillation->teacher->parameters()), same_files});
+                     options.distillation->teacher->parameters().sha256(), same_files});
   }
 }
 
@@ -154,7 +147,7 @@ std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
     }
   }
   add("network", hash_of(model.graph()));
-  add("initial values", hash_of(model.parameters()));
+  add("initial values", model.parameters().sha256());
   add_files(facts, dataset, options);
   return facts;
 }
@@ -163,7 +156,7 @@ std::vector<RankFact> progress_facts(const Model& model, int64_t step,
                                      const std::optional<double>& score) {
   const std::string remedy = "give all processes the same settings, files and checkpoint";
   return {{"finished steps", std::to_string(step), remedy},
-          {"values", hash_of(model.parameters()), remedy},
+          {"values", model.parameters().sha256(), remedy},
           {"score", score ? fmt::format("{}", *score) : "none", remedy}};
 }
 
@@ -174,13 +167,6 @@ DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
   if (options.distillation)
     return distilled(graph, model.answer(), loss, *options.distillation);
   return {.graph = std::move(graph), .loss = loss, .probabilities = {}};
-}
-
-const Section& section_of(const std::map<std::string, Section>& sections, const char* name) {
-  const auto found = sections.find(name);
-  require<FormatError>(found != sections.end(),
-                       "/sections/{}: missing; the file is not a checkpoint", name);
-  return found->second;
 }
 
 Section values_of(const Parameters& parameters) {

@@ -28,11 +28,6 @@ std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
 std::vector<RankFact> progress_facts(const Model& model, int64_t step,
                                      const std::optional<double>& score);
 
-/// Returns the number of shards of the run whose progress a checkpoint has.
-int64_t shards_of(const Section& progress);
-
-/// Returns a section of a checkpoint. Throws FormatError if it is missing.
-const Section& section_of(const std::map<std::string, Section>& sections, const char* name);
 /// Returns all values, also for a checkpoint.
 Section values_of(const Parameters& parameters);
 /// Restores what `values_of` returned.

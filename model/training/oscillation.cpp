@@ -120,15 +120,6 @@ int64_t OscillationControl::frozen() const {
   return count;
 }
 
-int64_t OscillationControl::oscillating(double frequency) const {
-  int64_t count = 0;
-  for (const Weight& each : weights_) {
-    count += std::ranges::count_if(
-        each.frequency, [&](float found) { return static_cast<double>(found) > frequency; });
-  }
-  return count;
-}
-
 Section OscillationControl::save() const {
   Section section{.kind = "oscillations", .settings = {{"started", started_}}, .tensors = {}};
   for (const Weight& each : weights_) {

@@ -41,9 +41,6 @@ class OscillationControl {
   void follow(const Tape& tape);
 
   int64_t frozen() const;
-  /// Returns the number of weights that reversed direction in more than `frequency` of the
-  /// recent steps.
-  int64_t oscillating(double frequency) const;
 
   /// Returns the complete state for a checkpoint.
   Section save() const;

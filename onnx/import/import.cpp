@@ -205,7 +205,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
                         std::vector<std::string>* notes, const OnnxImportOptions& options) {
   const std::map<int, std::string> calls = inline_functions(model);
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
-  // A file with other calls is refused.
+  // A file with calls that could not be inlined is refused.
   if (calls.empty()) {
     expand_code_operators(*model.mutable_graph(), opset_of(model));
     fuse_patterns(*model.mutable_graph());

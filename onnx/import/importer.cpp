@@ -150,7 +150,9 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   const bool integers = type.elem_type() == onnx::TensorProto::INT64 ||
                         type.elem_type() == onnx::TensorProto::INT32;
   if (type.elem_type() != onnx::TensorProto::FLOAT && !integers) {
-    return problems_.add(place, fmt::format("expected floats, got type {}", type.elem_type()));
+    return problems_.add(place,
+                         fmt::format("expected FLOAT, got {}",
+                                     onnx::TensorProto::DataType_Name(type.elem_type())));
   }
   OnnxValue value{.id = {}, .shape = {}};
   value.batch = onnx_batch_axis(input, by_steps);

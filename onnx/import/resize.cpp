@@ -63,7 +63,7 @@ Ratio ratio_of(float scale, int64_t in) {
       return {static_cast<int64_t>(above), by};
     }
   }
-  fail<FormatError>("a scale of {} is no ratio of small numbers", scale);
+  fail<FormatError>("a scale of {} is not a ratio of small integers", scale);
 }
 
 int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }

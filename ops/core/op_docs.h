@@ -45,13 +45,13 @@ struct OpDocs {
 
   static constexpr auto fields() {
     return std::tuple{
-        field("Summary", &OpDocs::summary, "what the op does, in one sentence"),
+        field("Summary", &OpDocs::summary, "function of the op, in one sentence"),
         field("Formula", &OpDocs::formula, "y, and the order in which it is computed"),
         field("Operands", &OpDocs::operands, "dtypes and shapes of the operands and of y"),
         field("Gradient", &OpDocs::gradient, "gradients of the operands"),
-        field("Saves", &OpDocs::saves, "what backward needs of forward"),
+        field("Saves", &OpDocs::saves, "values of forward that backward reads"),
         field("Edge cases", &OpDocs::edge_cases,
-              "NaN, infinities, no elements, what is refused, when the op does nothing"),
+              "NaN, infinities, no elements, refused operands, cases without effect"),
         field("Source", &OpDocs::source, "paper or system that the formula comes from")};
   }
 };

@@ -45,6 +45,15 @@ Shards Shards::of(int64_t total, Exchange& exchange) {
   return shards;
 }
 
+void Shards::check() const {
+  const Shards made = exchange == nullptr ? alone(total) : of(total, *exchange);
+  require<ArgumentError>(
+      first == made.first && count == made.count,
+      "shards: expected {} of {} from {} on in this process, got {} from {} on; "
+      "Shards::alone and Shards::of make them",
+      made.count, total, made.first, count, first);
+}
+
 ShardTree::ShardTree(const Shards& shards) : by_rank_(static_cast<size_t>(shards.ranks())) {
   const int ranks = shards.ranks();
   const int own = shards.exchange == nullptr ? 0 : shards.exchange->rank();

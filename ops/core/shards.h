@@ -24,11 +24,12 @@ class Exchange {
 };
 
 /// The shards of a batch, of equally many consecutive samples each, and those of this process.
+/// Made by `alone` or `of`.
 struct Shards {
   int64_t total = 1;             ///< shards of the batch
   int64_t first = 0;             ///< first shard of this process
   int64_t count = 1;             ///< number of shards of this process
-  Exchange* exchange = nullptr;  ///< null if this process has all shards
+  Exchange* exchange = nullptr;  ///< null if this process has all shards, 0 to `total` - 1
 
   /// True if sums are formed by shards.
   bool any() const { return total > 1; }
@@ -42,6 +43,9 @@ struct Shards {
   /// The shards of the rank of `exchange`: rank r of n has those from total r / n on. Throws
   /// ArgumentError if there are more ranks than shards.
   static Shards of(int64_t total, Exchange& exchange);
+  /// Throws ArgumentError unless these are what `alone`, or `of` with the same exchange,
+  /// returns.
+  void check() const;
 };
 
 /// The binary tree over all shards: for distances 1, 2, 4, … the value of shard i + distance is

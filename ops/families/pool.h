@@ -73,11 +73,6 @@ inline Range windows_over(const WindowAxis& w, int64_t at) {
   return {before < 0 ? 0 : before / w.stride + 1, std::min(w.out, padded / w.stride + 1)};
 }
 
-/// True if any window contains padding.
-inline bool holds_padding(const WindowAxis& w) {
-  return w.start(0) < 0 || w.start(w.out - 1) + w.span() > w.in;
-}
-
 /// Throws GraphError unless `type` is f32, f64 or a code dtype.
 void check_compute_or_codes(const TensorType& type);
 

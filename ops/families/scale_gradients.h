@@ -87,11 +87,6 @@ class ScaleGradients {
   }
 
  private:
-  static int64_t partials(const QuantizeLayout& layout) {
-    if (layout.columns()) return column_groups * layout.channels();
-    return layout.segments_per_chunk() > 0 ? layout.segments() : layout.chunks();
-  }
-
   S* dx_at(int64_t offset) const { return dx_ == nullptr ? nullptr : dx_ + offset; }
 
   void run_segments() const {

@@ -1,6 +1,11 @@
 #include "qtape/programs/console/program.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
 #include <system_error>
 
 #include "qtape/core/error.h"
@@ -25,6 +30,24 @@ int run_checked(const std::function<int()>& body) {
   return code;
 }
 
+/// Name of the program that runs, for `end`.
+char running[64] = "";
+
+/// Ends the program with a line where memory runs out in a function that may not throw, as some
+/// of CLI11 are declared.
+[[noreturn]] void end() {
+  if (const std::exception_ptr error = std::current_exception()) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::bad_alloc& exhausted) {
+      ::_exit(report_failure(running, exhausted));
+    } catch (...) {
+      std::abort();
+    }
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int report_failure(const char* name, const std::exception& error) {
@@ -39,6 +62,8 @@ int report_failure(const char* name, const std::exception& error) {
 
 int detail::run_program(const std::string& name, const std::function<int()>& body) {
   prepare_standard_streams();
+  (void)std::snprintf(running, sizeof running, "%s", name.c_str());
+  std::set_terminate(end);
   try {
     return run_checked(body);
   } catch (const std::exception& error) {

@@ -118,6 +118,26 @@ TEST_CASE("data sets: what does not fit is refused by name") {
         "column y, sample 0: 1099511627776 is not an s32");
 }
 
+TEST_CASE("data sets: bytes, labels and readers that do not fit are refused") {
+  data::Dataset set;
+  Tensor cut{{DType::F32, {4, 1000}}, std::vector<std::byte>(16)};
+  CHECK(error_text<ArgumentError>([&] { set.add("x", cut); }) ==
+        "column x: expected 16000 bytes of f32[4, 1000], got 16");
+  CHECK(error_text<ArgumentError>([&] {
+          set.add_target("y", tensor<int64_t>({1}, {std::numeric_limits<int64_t>::max()}));
+        }) == "column y: label 9223372036854775807 of sample 0 is outside 0..2147483646");
+  const data::Column x{.name = "x", .sample = {DType::F32, {2}}};
+  CHECK(error_text<ArgumentError>([&] { data::Dataset(3, {x}, {}); }) ==
+        "expected a reader, got an empty function");
+}
+
+TEST_CASE("data sets: labels of one element each are labels") {
+  const test::Folder folder;
+  write_npy(folder.file("x.npy"), tensor<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  write_npy(folder.file("y.npy"), tensor<int64_t>({2, 1}, {1, 0}));
+  CHECK(data::arrays(folder.file("x.npy"), folder.file("y.npy")).classes() == 2);
+}
+
 TEST_CASE("data sets: files of arrays of inputs and labels") {
   const test::Folder folder;
   write_npy(folder.file("x.npy"), tensor<float>({3, 2, 2}, std::vector<float>(12, 0.5f)));
@@ -134,7 +154,7 @@ TEST_CASE("data sets: files of arrays of inputs and labels") {
   CHECK(std::ranges::equal(same.values<float>("x"), set.values<float>("x")));
   CHECK(std::ranges::equal(same.values<int64_t>("y"), set.values<int64_t>("y")));
   CHECK(error_text<ArgumentError>([&] { (void)data::arrays(both + ":x", both + ":z"); }) ==
-        both + ": there is no array 'z' among 'x', 'y'; the nearest are 'x', 'y'");
+        both + ": no array is named 'z', expected one of 'x', 'y'; the nearest are 'x', 'y'");
   write_npy(folder.file("y.npy"), tensor<int64_t>({2}, {1, 0}));
   CHECK(error_text<FormatError>([&] {
           (void)data::arrays(folder.file("x.npy"), folder.file("y.npy"));

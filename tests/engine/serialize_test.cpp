@@ -234,6 +234,23 @@ TEST_CASE("format: a network whose activations do not fit is an error, not a cra
         }).starts_with("cannot allocate "));
 }
 
+TEST_CASE("format: parameters of another graph are not written") {
+  const auto graph_of = [](int64_t extent, int count) {
+    Graph graph;
+    for (int i = 0; i < count; ++i) {
+      graph.add(Parameter{.shape = {extent}}, {}, fmt::format("w{}", i));
+    }
+    return graph;
+  };
+  const Graph graph = graph_of(3, 1);
+  CHECK(test::error_text<GraphError>([&] {
+          (void)to_json(graph, Parameters(graph_of(2, 1), 1));
+        }) == "'w0' is f32[2], the graph needs f32[3]");
+  CHECK(test::error_text<GraphError>([&] {
+          (void)to_json(graph, Parameters(graph_of(3, 2), 1));
+        }) == "the parameters have 2 values, the graph needs 1");
+}
+
 TEST_CASE("format: values that do not fit the graph are refused") {
   const std::string w = R"({"label": "w", "op": {"Parameter": {"shape": [1]}}})";
   CHECK(error_of(file_with(w, R"("v": {})")) ==

@@ -293,6 +293,25 @@ TEST_CASE("the tree over shards: merges of every division, against their definit
   }
 }
 
+TEST_CASE("shards are those that Shards::alone and Shards::of make") {
+  Net net({8, 4});
+  net.graph.set_outputs({net.add(Relu{}, {net.x})});
+  Parameters parameters(net.graph, 1);
+  const auto error_of = [&](const Shards& shards) {
+    return error_text<ArgumentError>(
+        [&] { Tape(net.graph, parameters, {.threads = 1, .shards = shards}); });
+  };
+  CHECK(error_of(Shards::alone(4)) == "no error");
+  CHECK(error_of({.total = 4}) ==
+        "shards: expected 4 of 4 from 0 on in this process, got 1 from 0 on; Shards::alone and "
+        "Shards::of make them");
+  CHECK(
+      error_of({.total = 4, .first = -2, .count = 4}) ==
+      "shards: expected 4 of 4 from 0 on in this process, got 4 from -2 on; Shards::alone and "
+      "Shards::of make them");
+  CHECK(error_of({.total = 0}) == "shards must be in [1, 1024], got 0");
+}
+
 TEST_CASE("batches that cannot be divided into shards are refused by node") {
   const auto error_of = [](const std::function<NodeId(Net&)>& end, int64_t rows = 8) {
     Net net({rows, 4});

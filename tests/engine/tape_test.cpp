@@ -237,6 +237,12 @@ TEST_CASE("tape: set_qparams takes a number, a list or a tensor and refuses what
   CHECK(scales() == List(3, {2, 0}));
   CHECK(error_text<GraphError>([&] { set_qparams(graph, parameters, x, 1.0); }) ==
         "Input %0 'x': is not a quantizer");
+  Graph other;
+  other.add(State{.shape = {2}}, {}, "s");
+  Parameters others(other, 1);
+  CHECK(error_text<GraphError>([&] {
+          set_qparams(graph, others, y, 0.5);
+        }).ends_with(": 's' is f32[2], the graph needs f32[3]"));
 }
 
 TEST_CASE("tape: affine states hold scale and zero point, or the range that gives them") {

@@ -120,6 +120,11 @@ TEST_CASE("files: links stay links and devices stay devices") {
   write_file(link, "again");
   CHECK(std::filesystem::is_symlink(link));
   CHECK(read_file(path, 100) == "again");
+  std::filesystem::create_symlink(folder.file("there"), folder.file("back"));
+  std::filesystem::create_symlink(folder.file("back"), folder.file("there"));
+  CHECK(error_text<IoError>([&] { write_file(folder.file("back"), "x"); }) ==
+        folder.file("back") + ": cannot write: Too many levels of symbolic links");
+  CHECK(std::filesystem::is_symlink(folder.file("back")));
   write_file("/dev/null", "x");
   CHECK(std::filesystem::is_character_file("/dev/null"));
   CHECK(error_text<IoError>([&] { write_file("/dev/full", "x"); }) ==

@@ -220,6 +220,27 @@ TEST_CASE("recipes: inputs that are never negative get codes without a zero poin
   CHECK(never_negative(graph, sum.id()));
 }
 
+TEST_CASE("recipes: the sign of a value that is added to itself again and again") {
+  Network net;
+  Value x = relu(net.input("x", {4}));
+  for (int i = 0; i < 200; ++i) x = x + x;
+  CHECK(never_negative(x.graph(), x.id()));
+  CHECK(!never_negative(x.graph(), (x - x).id()));
+}
+
+TEST_CASE("recipes: layers with a bias train on activations with a scale for each sample") {
+  Network net;
+  const Value x = net.input("x", {4});
+  Model model(
+      linear(x, 3, {.weights = quantize::weights(8), .activations = FakeQuantize{.axis = 0}}),
+      loss::cross_entropy);
+  data::Dataset set;
+  set.add("x", Tensor::of({6, 4}, std::span<const float>(std::vector<float>(24, 0.5f))));
+  set.add_target(
+      "y", Tensor::of({6}, std::span<const int32_t>(std::vector<int32_t>{0, 1, 2, 0, 1, 2})));
+  CHECK(fit(model, set, {.epochs = 1, .batch = 3, .progress = false}).skipped_batches == 0);
+}
+
 TEST_CASE("recipes: signed activations have the zero point 0 everywhere") {
   const Model signed_codes = quantized(
       trained_model(), {.weight_bits = 8, .activation_bits = 16, .signed_activations = true},

@@ -64,7 +64,25 @@ TEST_CASE("values: what does not fit is refused with its place") {
         }) == "Input %0 'a': 2 elements of a sample do not divide into 3, -1");
   CHECK(error_text<GraphError>([&] { (void)node(Relu{}, std::span<const Value>{}); }) ==
         "Relu: expected at least one value");
+  for (const int axis : {-2, 1}) {
+    const std::string text =
+        fmt::format("Input %0 'a': axis {} is out of range for samples of rank 1", axis);
+    CHECK(error_text<GraphError>([&] { (void)mean(a, {axis}); }) == text);
+    CHECK(error_text<GraphError>([&] { (void)sum(a, {axis}); }) == text);
+    CHECK(error_text<GraphError>([&] { (void)concat({a, a}, axis); }) == text);
+  }
   CHECK(a.graph().size() == 1);
+}
+
+TEST_CASE("values: a model is of one network") {
+  Network one, two;
+  const Value a = linear(one.input("x", {4}), 2);
+  const Value b = linear(two.input("x", {4}), 2);
+  const std::string text = "the answers and the loss belong to different networks";
+  CHECK(error_text<GraphError>([&] { Model(a, loss::cross_entropy(b)); }) == text);
+  CHECK(error_text<GraphError>([&] { Model(std::vector<Value>{a, b}); }) == text);
+  CHECK(error_text<ArgumentError>([&] { Model(a, Loss{}); }) ==
+        "expected a loss, got an empty function");
 }
 
 TEST_CASE("values: losses bring their own inputs") {

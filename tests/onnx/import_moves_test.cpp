@@ -266,7 +266,7 @@ TEST_CASE("onnx moves: what cannot be moved is refused by its node") {
           [](OnnxNet& m) {
             m.add("Resize", {"", "", m.integers({1, 2, 0, 8})});
           });
-  refused("node 'the Resize' (Resize): a scale of 1e-09 is no ratio of small numbers",
+  refused("node 'the Resize' (Resize): a scale of 1e-09 is not a ratio of small integers",
           [](OnnxNet& m) {
             m.add("Resize", {"", m.floats({1, 1, 1e-9f, 2})});
           });

@@ -240,7 +240,7 @@ TEST_CASE("onnx: an input of integers that nodes only cast to floats is f32") {
       if (other) add_node(graph, "Add", {"f", "x"});
     });
     if (other) {
-      CHECK(error_of(bytes) == "m.onnx: input 'x': expected floats, got type 2");
+      CHECK(error_of(bytes) == "m.onnx: input 'x': expected FLOAT, got UINT8");
       continue;
     }
     const SavedModel model = parse_onnx(bytes, "m.onnx", &notes);

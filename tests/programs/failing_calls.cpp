@@ -83,6 +83,13 @@ bool fails(bool of_memory, const char* function, int error) {
   return true;
 }
 
+/// True for an address within oneDNN, which crashes where its own allocations fail
+/// (docs/limits.md).
+bool in_onednn(const void* caller) {
+  Dl_info found{};
+  return ::dladdr(caller, &found) != 0 && std::strstr(found.dli_fname, "libdnnl") != nullptr;
+}
+
 /// Returns the function of the C library.
 template <class Function>
 Function* next(const char* name) {
@@ -145,7 +152,8 @@ void* aligned_alloc(size_t alignment, size_t size) noexcept {
   return fails(true, "aligned_alloc", ENOMEM) ? nullptr : __libc_memalign(alignment, size);
 }
 int posix_memalign(void** data, size_t alignment, size_t size) noexcept {
-  if (fails(true, "posix_memalign", ENOMEM)) return ENOMEM;
+  const bool counts = !in_onednn(__builtin_return_address(0));
+  if (counts && fails(true, "posix_memalign", ENOMEM)) return ENOMEM;
   *data = __libc_memalign(alignment, size);
   return *data == nullptr ? ENOMEM : 0;
 }
@@ -219,7 +227,8 @@ int mkdir(const char* path, mode_t mode) noexcept {
 }
 void* mmap(void* address, size_t size, int protection, int flags, int file,
            off_t offset) noexcept {
-  if (fails(false, "mmap", ENOMEM)) return reinterpret_cast<void*>(-1);
+  const bool counts = !in_onednn(__builtin_return_address(0));
+  if (counts && fails(false, "mmap", ENOMEM)) return reinterpret_cast<void*>(-1);
   static const auto real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
   return real(address, size, protection, flags, file, offset);
 }

@@ -20,6 +20,24 @@ check "two options of one file" exits 2 "--json: $work/clean/../clean/m.json is 
 "$train" "${short[@]}" --epochs 1 --checkpoint "$work/c.json" >/dev/null
 check "a model over the checkpoint that goes on" exits 2 "--checkpoint: $work/c.json is already the file of --save" "$train" --resume "$work/c.json" --save "$work/c.json"
 
+# Data and teachers are not overwritten; the model may be.
+"$train" "${short[@]}" --epochs 1 --save "$work/m.json" >/dev/null
+mkdir "$work/mine" && cp "$digits"/*ubyte "$digits"/x.npy "$digits"/y.npy "$work/mine"
+arrays=(--input "$work/mine/x.npy" --labels "$work/mine/y.npy")
+check "answers over the inputs" exits 2 "--output: $work/mine/x.npy is the file to read" "$tool" replay "$work/m.json" "${arrays[@]}" -o "$work/mine/x.npy"
+check "a model over the labels" exits 2 "--output: $work/mine/y.npy is the file to read" "$tool" calibrate "$work/m.json" "${arrays[@]}" -o "$work/mine/y.npy"
+for option in --output --checkpoint; do
+  check "$option over the teacher" exits 2 "$option: $work/m.json is the file to read" "$tool" train "$work/c.json" "${arrays[@]}" --teacher "$work/m.json" $option "$work/m.json"
+  check "$option over the inputs" exits 2 "$option: $work/mine/x.npy is the file to read" "$tool" train "$work/c.json" "${arrays[@]}" $option "$work/mine/x.npy"
+done
+check "found bits over the inputs" exits 2 "--output: $work/mine/x.npy is the file to read" "$tool" search "$work/m.json" --budget 100000 "${arrays[@]}" -o "$work/mine/x.npy"
+check "a model over the images" exits 2 "--save: $work/mine/train-images-idx3-ubyte is the file to read" "$train" --data "$work/mine" --save "$work/mine/train-images-idx3-ubyte"
+check "nothing of them changed" eval 'for file in "$work"/mine/*; do cmp "$file" "$digits/${file##*/}" || exit 1; done'
+check "a file beside the images" "$train" --data "$work/mine" --layers 4 --epochs 1 --threads 1 --save "$work/mine/new.json" >/dev/null
+check "again" "$train" --data "$work/mine" --layers 4 --epochs 1 --threads 1 --save "$work/mine/new.json" >/dev/null
+check "standard output is no model" exits 2 '--save: expected a file, got -' "$train" "${short[@]}" --save -
+check "an empty path" exits 2 '--save: must not be empty' "$train" "${short[@]}" --save ""
+
 # At the end: a device that is full only then.
 check "a save that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save /dev/full --json "$work/r.json"
 check "the report is written all the same" test -s "$work/r.json"
@@ -27,7 +45,7 @@ rescued=$(sed -n 's/.* saved as \(.*\) instead$/\1/p' "$work/err")
 check "the weights are in the file that the error names" same "$(field "$work/r.json" outputs_sha256)" "$(replayed "$rescued")"
 check "a report that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save "$work/m.json" --json /dev/full
 check "the model is saved all the same" same "$(field "$work/r.json" outputs_sha256)" "$(replayed "$work/m.json")"
-without_temporary() { (export TMPDIR=$work/gone; "$train" "${short[@]}" --save /dev/full); }
+without_temporary() { (export TMPDIR=/proc; "$train" "${short[@]}" --save /dev/full); }
 check "no temporary file either" exits 1 "/dev/full: cannot write: No space left on device; and " without_temporary
 check "several saves that fail" exits 1 "/dev/full: cannot write: No space left on device; saved as" "$autoencoder" --samples 64 --test-samples 10 --epochs 1 --qat-epochs 1 --save /dev/full --save-float /dev/full --json "$work/a.json"
 check "each is named" test "$(grep -o 'saved as' "$work/err" | wc -l)" = 2

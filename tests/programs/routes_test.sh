@@ -33,12 +33,28 @@ check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" 
 "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/c.json" -o "$work/whole.json" >/dev/null
 "$tool" train "$work/c.json" "${train_data[@]}" --epochs 2 --threads 2 --resume -o "$work/resumed.json" >/dev/null
 check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.json"
+cp "$work/c.json" "$work/kept.json"
+check "it resumes with its own settings, to its checkpoint" "$tool" train "$work/c.json" "${train_data[@]}" --threads 1 --resume >/dev/null
+check "which stays as it was" cmp "$work/c.json" "$work/kept.json"
+for option in "--epochs 3" "--lr 0.1" "--batch 32" "--seed 7" "--float" "--weight-bits 3" "--damping 1" "--teacher $work/w8a8.json"; do
+  # shellcheck disable=SC2086
+  check "$option beside --resume" exits 2 "qtape: ${option%% *}: the checkpoint was made with another value" "$tool" train "$work/c.json" "${train_data[@]}" --resume $option
+done
+"$train" "${short[@]}" --epochs 1 --checkpoint "$work/mlp.json" >/dev/null
+check "a checkpoint of another program" exits 2 "qtape: --resume: $work/mlp.json is a checkpoint of train_mlp, which continues it" "$tool" train "$work/mlp.json" --data "$digits" --resume
+check "options of new quantizers beside old ones" exits 2 "qtape: --weight-bits: $work/w4a4.json has quantizers of its own" "$tool" calibrate "$work/w4a4.json" "${train_data[@]}" --weight-bits 8
+check "weights of too many bits" exits 1 'would have no integer form' "$tool" train "$work/w4a4.json" "${train_data[@]}" --weight-bits 12 --epochs 1 -o "$work/n.json"
+check "options of a teacher without one" exits 2 'qtape: --temperature needs --teacher' "$tool" train "$work/w4a4.json" "${train_data[@]}" --temperature 3 -o "$work/n.json"
 for teacher in onnx json; do
   "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 1 --threads 1 --teacher "$work/lenet.$teacher" -o "$work/taught-$teacher.json" >/dev/null
 done
 check "a teacher in ONNX teaches as its model does" cmp "$work/taught-onnx.json" "$work/taught-json.json"
 check "no teacher" exits 1 'none.onnx: cannot open' "$tool" train "$work/w4a4.json" "${train_data[@]}" --teacher "$work/none.onnx" -o "$work/n.json"
 "$tool" replay "$work/w4a4.json" "${test_data[@]}" -o "$work/answers.npy" >/dev/null
+# shellcheck disable=SC2016
+check "a model and data from pipes" bash -c '"$0" convert <(cat "$1") -o "$2/piped.json" && "$0" replay <(cat "$1") --input <(cat "$2/x-test.npy") --labels <(cat "$2/y-test.npy") -o "$2/piped.npy"' "$tool" "$work/w4a4.json" "$work" >/dev/null
+check "which give the same answers" cmp "$work/answers.npy" "$work/piped.npy"
+check "ONNX from a pipe" bash -c '"$0" import <(cat "$1") -o "$2/piped.json"' "$tool" "$work/lenet.onnx" "$work" >/dev/null
 check "answers are a NumPy file" test "$(head -c 6 "$work/answers.npy" | tail -c 5)" = NUMPY
 
 # Bits by layer, and a picture.

@@ -287,8 +287,9 @@ TEST_CASE("settings: what a section has wrong is named") {
 
 TEST_CASE("settings: an option beside a checkpoint must agree with it") {
   const auto error = [](const std::string& arguments) {
-    const Parsed given(arguments);
-    return error_text<ArgumentError>([&] { given.line.require_same(given.sample, others()); });
+    Parsed given(arguments);
+    return error_text<ArgumentError>(
+        [&] { examples::require_same(given.line.app(), given.sample, others()); });
   };
   CHECK(error("") == "no error");
   CHECK(error("--count 5 --first-bits 0 --rate 15e-1 --fast --shade light --stop 7 "

@@ -18,7 +18,7 @@ check "an integer out of range" exits 2 'train_mlp: --threads: expected 1 to 102
 check "a number out of range" exits 2 'train_mlp: --lr: expected 0 to 10, got 11' "$train" --lr 11
 check "no number" exits 2 'train_mlp: --lr: expected 0 to 10, got nan' "$train" --lr nan
 check "below 0" exits 2 'train_mlp: --seed: expected 0 or more, got -1' "$train" --seed -1
-check "out of the tool's range" exits 2 'qtape: --random: expected 0 to 1000000000, got -5' "$tool" verify m.json --random -5
+check "out of the tool's range" exits 2 'qtape: --random: expected 1 to 1000000000, got -5' "$tool" verify m.json --random -5
 check "ranges in the help" grep -q -- '--threads .*1 to 1024' <("$train" --help)
 
 # 640 features instead of pixels, and outputs that are no scores.

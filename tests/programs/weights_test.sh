@@ -31,7 +31,7 @@ check "answers have one array" exits 2 "input 'x' f32[28, 28, 1]: column x has f
 
 # Wrong input.
 check "the array with the name of the input" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz" >/dev/null
-check "no such array" exits 2 "there is no array 'x-tset' among 'x', 'y', 'x-test', 'y-test'; the nearest are 'x-test', 'y-test'" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz:x-tset"
+check "no such array" exits 2 "no array is named 'x-tset', expected one of 'x', 'y', 'x-test', 'y-test'; the nearest are 'x-test', 'y-test'" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz:x-tset"
 check "values that the model lacks" exits 1 "w.npz: no parameter or state is called 'conv1.weight.scale'; the nearest are 'conv1.weight', 'conv2.weight'" "$tool" weights "$work/lenet.json" --from "$work/w.npz" -o "$work/n.json"
 check "arrays of another kind" exits 1 'x.npy: no parameter or state is called' "$tool" weights "$work/lenet.json" --from "$work/x.npy" -o "$work/n.json"
 check "no model written" test ! -e "$work/n.json"

@@ -568,7 +568,7 @@ std::vector<OpCase> leaf_cases() {
                 {State{.shape = {2, 35}}}},
        .integer = converts_as_weight(State{.shape = {6, 5}, .value = 0.3}),
        .refusals = {{State{.dtype = DType::S32}, {}, "expected f32 or f64, got s32"},
-                    {State{.value = inf}, {}, "value must be finite, got inf"}}},
+                    {State{.value = inf}, {}, "value must be a finite f32, got inf"}}},
       {.value =
            [](const OpUse& use, Arrays) {
              const Tensor& tensor = std::get<Constant>(use.op).value;

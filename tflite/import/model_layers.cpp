@@ -74,7 +74,8 @@ void ModelReader::add_pair(Activation activation) {
   finish(X{}, operands, {}, activation);
 }
 
-// Numbers are no parameters, as in models of other files.
+// A constant single number becomes an attribute of an Affine rather than a parameter, as in
+// ONNX.
 
 void ModelReader::add_layer(const AddLayer& layer) {
   for (const size_t k : {size_t{0}, size_t{1}}) {

@@ -48,7 +48,7 @@ void ProgramReader::add_layer(const AddLayer& layer) {
   finish(integer::Add{grid}, {a, b});
 }
 
-/// Its row of the table of operators excludes it.
+/// Not called: the table of operators excludes SUB from programs.
 void ProgramReader::add_layer(const SubLayer&) {
   fail<GraphError>("the operator is not supported");
 }

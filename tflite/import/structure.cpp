@@ -6,7 +6,7 @@
 namespace qtape::tflite {
 namespace {
 
-/// RESHAPE, SQUEEZE and EXPAND_DIMS: the shape of the output says it all.
+/// RESHAPE, SQUEEZE and EXPAND_DIMS: the shape of the output alone defines them.
 Layer read_reshape(OperatorView& view) {
   view.check_operands(1, 2);
   view.check_same_grid(0);

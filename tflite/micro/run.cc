@@ -98,7 +98,7 @@ void run(tflite::MicroInterpreter& interpreter, const File& inputs,
   }
 }
 
-/// Throws unless the tensors are as large as stated.
+/// Returns the tensors to write or read. Throws unless each has the stated size.
 std::vector<Tensor> checked_tensors(tflite::MicroInterpreter& interpreter, const File& file) {
   std::vector<Tensor> tensors(file.size / sizeof(Tensor));
   std::memcpy(tensors.data(), file.data, tensors.size() * sizeof(Tensor));

@@ -112,8 +112,9 @@ CCheck check_on_host(const std::string& base, const std::optional<CmsisNn>& libr
   const TemporaryFolder folder;
   const std::string program = folder.file("test");
   const CCompiler compiler = CCompiler::of_environment();
-  std::vector<std::string> arguments = {compiler.command, "-std=c99",   "-Wall",
-                                        "-Wextra",        "-Wpedantic", "-Wconversion"};
+  std::vector<std::string> arguments = {compiler.command};
+  append(arguments, c_standard("c99"));
+  append(arguments, {"-Wall", "-Wextra", "-Wpedantic", "-Wconversion"});
   append(arguments, compiler.flags);
   std::vector<std::string> plain = {compiler.command};
   append(plain, compiler.flags);
@@ -164,8 +165,8 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
   }
   require_compiled(whole[0], linked);
 
-  const std::string sizes =
-      run_program({std::string(arm_size), "-A", folder.file("network.o")}).output;
+  const Finished sizes = run_program({std::string(arm_size), "-A", folder.file("network.o")});
+  require_success(std::string(arm_size), sizes);
   console::redraw(fmt::format("self-test on {}: running under QEMU, at most {} s",
                               board.processor, test_seconds));
   const Finished run = run_program(
@@ -175,9 +176,9 @@ CCheck check_on(const Board& board, const std::string& base, const std::string& 
   console::clear_line();
   CCheck result{.target = std::string(board.processor),
                 .passed = run.exit_code == 0,
-                .code_bytes = bytes_of(sizes, ".text"),
-                .constant_bytes = bytes_of(sizes, ".rodata"),
-                .ram_bytes = bytes_of(sizes, ".data") + bytes_of(sizes, ".bss")};
+                .code_bytes = bytes_of(sizes.output, ".text"),
+                .constant_bytes = bytes_of(sizes.output, ".rodata"),
+                .ram_bytes = bytes_of(sizes.output, ".data") + bytes_of(sizes.output, ".bss")};
   if (const auto clocks = number_after(run.output, "clocks of a run: ")) {
     result.instructions =
         static_cast<int64_t>(static_cast<double>(*clocks) * board.nanoseconds_by_clock);

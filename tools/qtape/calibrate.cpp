@@ -37,6 +37,8 @@ struct CalibrateOptions {
   /// methods.
   std::string observer = "usual";
   std::string weight_observer = "usual";
+  /// Name of an option of new quantizers that was given; empty: none was.
+  std::string of_new = {};
   int threads = default_threads();
   std::string json = {};
 
@@ -45,7 +47,8 @@ struct CalibrateOptions {
     return std::tuple{
         setting("weight_observer", &O::weight_observer,
                 "observer of weights; with search, all are tried for weights as well"),
-        setting("images", &O::images, "training images to calibrate with", {1, 1000000}),
+        setting("images", &O::images, "number of training samples for calibration",
+                {1, 1000000}),
         setting("float_parts", &O::float_parts, float_parts_help),
         setting("weight_bits", &O::weight_bits, "bits of the weights of new quantizers",
                 {2, 16}),
@@ -113,6 +116,10 @@ struct CalibrateReport : Preparation {
 /// Returns the model with its own quantizers, or with new ones whose states calibration fills.
 Model with_some_quantizers(Model model, const CalibrateOptions& options, Preparation& report) {
   if (!quantizers(model.graph()).empty()) {
+    require<ArgumentError>(options.of_new.empty(),
+                           "{}: {} has quantizers of its own, which calibration keeps; qtape "
+                           "train replaces them",
+                           options.of_new, options.model);
     judge(model.graph(), options.float_parts, report);
     return before_softmax(std::move(model));
   }
@@ -122,7 +129,9 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
   if (options.signed_activations) {
     made.input = with_signed_codes(std::get<FakeQuantize>(*made.input));
   }
-  return with_quantizers(model, made);
+  model = with_quantizers(model, made);
+  judge_quantized(model.graph(), options.float_parts, report);
+  return model;
 }
 
 /// Returns "97.10 %", or the hash of the answers if there is no metric.
@@ -214,8 +223,11 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   Evaluator evaluator(model.graph(), model.parameters(), options.threads);
   const BatchSource batches = batches_of(data.train, options.images);
   report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
-  fmt::print("{} test samples, without quantizers {}{}\n", data.test.size(),
-             score(report.in_float), heading(report.in_float));
+  // Without a test set, the samples of --input serve for both.
+  const bool same = !options.data.input.empty() && options.data.holdout == 0;
+  fmt::print("{} {}, without quantizers {}{}\n", data.test.size(),
+             same ? "samples, also of calibration" : "test samples", score(report.in_float),
+             heading(report.in_float));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, observer);
@@ -236,15 +248,16 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
 /// accuracy on the test images.
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
-                         "--save needs one observer, got all");
+                         "--output needs one observer, got all");
   const bool named = options.observer != "all" && options.observer != "search" &&
                      options.observer != usual_choice;
   if (named) (void)observer_method(options.observer);
   if (options.weight_observer != usual_choice) (void)observer_method(options.weight_observer);
   examples::OutputFiles files;
-  files.expect("--save", options.save);
-  files.reads({options.model});
+  // The model may be replaced, its data may not.
   files.reads(options.data.paths());
+  files.expect_unread("--output", options.save);
+  files.reads({options.model});
   files.expect_text("--json", options.json);
   Model loaded(read_model(options.model, files));
   const auto sections = loaded.sections();
@@ -264,7 +277,7 @@ Command add_calibrate(CLI::App& app) {
   const auto o = std::make_shared<CalibrateOptions>();
   CLI::App& calibrate = *app.add_subcommand(
       "calibrate",
-      "Calibrate quantizers on training images, adding quantizers if the model has none");
+      "Calibrate quantizers on training samples, adding quantizers if the model has none");
   add_model(calibrate, o->model);
   add_data(calibrate, o->data, o->threads);
   add_json(calibrate, o->json);
@@ -278,7 +291,11 @@ Command add_calibrate(CLI::App& app) {
       ->capture_default_str();
   add_settings(calibrate, *o);
   examples::add_setting(calibrate, &QuantizationRecipe::weight_codes, o->weight_codes);
-  return {&calibrate, [o] {
+  return {&calibrate, [o, &calibrate] {
+            for (const char* name : {"--weight-bits", "--activation-bits",
+                                     "--signed-activations", "--weight-codes"}) {
+              if (calibrate.count(name) > 0) o->of_new = name;
+            }
             qtape::tool::calibrate(*o);
             return 0;
           }};

@@ -29,7 +29,7 @@ struct CompareCommand {
   std::optional<Requantization> requantization = std::nullopt;  ///< of models
   /// Number of random inputs; empty: none with data, otherwise 1000.
   std::optional<int64_t> random = std::nullopt;
-  uint64_t seed = 1;
+  int64_t seed = 1;
   int threads = default_threads();
   std::string json = {};
 };
@@ -110,7 +110,7 @@ CompareReport compare_programs(const IntegerProgram& a, const IntegerProgram& b,
                                 .name_a = printable(command.a),
                                 .name_b = printable(command.b)});
   if (with_data) run_data(comparison, dataset);
-  run_random(comparison, batch, random, command.seed);
+  run_random(comparison, batch, random, static_cast<uint64_t>(command.seed));
   CompareReport report = comparison_report(comparison);
   report.samples = dataset.size();
   report.random_inputs = random;
@@ -163,7 +163,7 @@ Command add_compare(CLI::App& app) {
       compare, "--requantization", o->requantization,
       "conversion of accumulators to codes in models; by default that of the other file");
   add_option(compare, "--random", o->random,
-             "random inputs to compare, with or without data; 1000 without", {0, 1000000000});
+             "random inputs to compare, with or without data; 1000 without", {1, 1000000000});
   add_option(compare, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&compare, [o] { return qtape::tool::compare(*o) ? 0 : 1; }};
 }

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/serialize.h"
@@ -43,8 +45,8 @@ struct ConvertReport {
   Requantization requantization = Requantization::FloatMultiply;
   std::vector<ProgramNodeReport> nodes;
   int64_t bytes = 0;
-  int64_t model_bytes = 0;
-  double percent = 0;
+  std::optional<int64_t> model_bytes = {};
+  std::optional<double> percent = {};
 
   static constexpr auto fields() {
     using R = ConvertReport;
@@ -52,9 +54,9 @@ struct ConvertReport {
         field("requantization", &R::requantization, "conversion of accumulators to codes"),
         field("nodes", &R::nodes, "of the program, in order"),
         field("bytes", &R::bytes, "of its text"),
-        field("model_bytes", &R::model_bytes, "of the model's file"),
+        field("model_bytes", &R::model_bytes, "of the model's file; null for a pipe"),
         field("percent_of_model", &R::percent,
-              "bytes of the program relative to the model's file")};
+              "bytes of the program relative to the model's file; null for a pipe")};
   }
 };
 
@@ -62,10 +64,12 @@ ConvertReport report_of(const IntegerProgram& program, const std::string& text,
                         const std::string& model) {
   ConvertReport report{.requantization = program.requantization(),
                        .nodes = nodes_of(program),
-                       .bytes = static_cast<int64_t>(text.size()),
-                       .model_bytes = static_cast<int64_t>(std::filesystem::file_size(model))};
-  report.percent =
-      100 * static_cast<double>(report.bytes) / static_cast<double>(report.model_bytes);
+                       .bytes = static_cast<int64_t>(text.size())};
+  std::error_code none;
+  const uintmax_t bytes = std::filesystem::file_size(model, none);
+  if (none || bytes == 0) return report;
+  report.model_bytes = static_cast<int64_t>(bytes);
+  report.percent = 100 * static_cast<double>(report.bytes) / static_cast<double>(bytes);
   return report;
 }
 
@@ -123,7 +127,9 @@ void convert(const ConvertCommand& command) {
   }
   write_report(files, command.json, report);
   files.require_written();
-  fmt::print("{} bytes, {:.1f} % of {}\n", report.bytes, report.percent, command.model);
+  const std::string part =
+      report.percent ? fmt::format(", {:.1f} % of {}", *report.percent, command.model) : "";
+  fmt::print("{} bytes{}\n", report.bytes, part);
 }
 
 Command add_convert(CLI::App& app) {

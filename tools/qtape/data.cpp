@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
@@ -10,14 +13,16 @@
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/passes/float_parts.h"
+#include "qtape/model/targets.h"
 #include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
 namespace {
 
 Shape sample_of(const TensorType& type, bool batched) {
-  return batched && type.shape.rank() > 0 ? Shape(type.shape.extents().subspan(1)) : type.shape;
+  return batched && type.shape.rank() > 0 ? type.shape.without_first() : type.shape;
 }
 
 /// Returns `'x' f32[784]`.
@@ -29,8 +34,11 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
 }  // namespace
 
 std::vector<std::string> DataOptions::paths() const {
-  return {directory, array_file_of(input), array_file_of(labels), array_file_of(test_input),
-          array_file_of(test_labels)};
+  std::vector<std::string> paths = {array_file_of(input), array_file_of(labels),
+                                    array_file_of(test_input), array_file_of(test_labels)};
+  if (!directory.empty())
+    std::ranges::move(data::mnist_files(directory), std::back_inserter(paths));
+  return paths;
 }
 
 DataNeeds needs_of(const std::string& file, const Graph& graph) {
@@ -66,6 +74,31 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
 
 namespace {
 
+/// Throws ArgumentError unless a target is labels, of samples or of places, or has the shape of
+/// an answer.
+void check_targets(const data::Dataset& set, const std::string& file, const DataNeeds& needs) {
+  for (const size_t index : target_columns(set)) {
+    const data::Column& column = set.columns()[index];
+    if (column.classes > 0) continue;
+    std::string expected;
+    for (const data::WantedInput& answer : needs.answers) {
+      std::vector<int64_t> batch = {1};
+      std::ranges::copy(answer.sample.extents(), std::back_inserter(batch));
+      if (holds_classes(column, {DType::F32, Shape(batch)}) ||
+          fits(column, {.label = answer.name, .sample = answer.sample})) {
+        expected.clear();
+        break;
+      }
+      expected += fmt::format("{}'{}' {}", expected.empty() ? "" : " or ", answer.name,
+                              to_string(TensorType{DType::F32, answer.sample}));
+    }
+    require<ArgumentError>(expected.empty(),
+                           "--labels: {} has {} for each sample, expected one integer, or the "
+                           "values of the answer {}",
+                           file, to_string(column.sample), expected);
+  }
+}
+
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: --data is already given");
@@ -73,6 +106,8 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
                          "--labels needs --input");
   require<ArgumentError>(options.test_labels.empty() || !options.test_input.empty(),
                          "--test-labels needs --test-input");
+  require<ArgumentError>(options.test_input.empty() || options.holdout == 0,
+                         "--holdout: --test-input is already given");
   require<ArgumentError>(options.test_input.empty() || !options.input.empty(),
                          "--test-input needs --input");
   if (!options.directory.empty()) return data::mnist(options.directory);
@@ -80,6 +115,8 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
     const auto read = [&](const std::string& inputs, const std::string& labels) {
       data::Dataset set =
           data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
+      require<ArgumentError>(set.size() > 0, "--input: {} has no samples", inputs);
+      check_targets(set, labels, needs);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
         console::print("{} bytes of samples stay in files and are read when used\n", bytes);
       }

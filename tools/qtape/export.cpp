@@ -250,7 +250,7 @@ void check_ram(const CProgram& written, const ExportCCommand& command) {
   if (!command.ram || bytes <= *command.ram) return;
   const auto most = std::ranges::max_element(written.steps, {}, &CStep::live_bytes);
   fail<ArgumentError>(
-      "--ram: the arena takes {} bytes{}, {} are given; {} needs most of it, {} bytes at once",
+      "--ram: the arena takes {} bytes{}, the limit is {}; {} needs the most, {} bytes at once",
       written.arena_bytes,
       written.buffer_bytes > 0
           ? fmt::format(", buffers of CMSIS-NN up to {}", written.buffer_bytes)

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "qtape/core/printable.h"
@@ -83,8 +86,7 @@ void add(ImportReport& report, const Model& model) {
   report.parameters = model.parameters().trainable_elements();
   for (const Node& node : model.graph().nodes()) {
     if (!std::holds_alternative<Input>(node.op)) continue;
-    report.inputs.push_back(
-        {node.label, node.type.dtype, Shape(node.type.shape.extents().subspan(1))});
+    report.inputs.push_back({node.label, node.type.dtype, node.type.shape.without_first()});
   }
 }
 
@@ -93,9 +95,23 @@ void print(const ImportReport& report) {
     fmt::print("input {}, a sample of it {}\n", printable(input.label),
                to_string(TensorType{input.dtype, input.shape}));
   }
-  fmt::print("{} nodes, {} layers with weights, {} parameters\n", report.nodes, report.layers,
-             report.parameters);
+  const auto counted = [](int64_t number, std::string_view noun) {
+    return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+  };
+  fmt::print("{}, {} with weights, {}\n", counted(report.nodes, "node"),
+             counted(report.layers, "layer"), counted(report.parameters, "parameter"));
   for (const std::string& each : report.left_out) fmt::print("{}\n", each);
+}
+
+/// True if a file begins as a `.tflite` model does; false if it cannot be read, and for a pipe,
+/// of which nothing can be read twice.
+bool is_tflite_file(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return false;
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 8> bytes{};
+  file.read(bytes.data(), bytes.size());
+  return file && is_tflite({bytes.data(), bytes.size()});
 }
 
 /// Reads the file in the format in which it begins.

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdio>
-#include <fstream>
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_file.h"
@@ -33,11 +31,13 @@ SavedModel read_onnx(const std::string& path, examples::OutputFiles& files) {
 
 SavedModel read_model(const std::string& path, examples::OutputFiles& files) {
   if (is_onnx(path)) return read_onnx(path, files);
-  if (!is_tflite_file(path)) return load_model(path);
-  std::vector<std::string> notes;
-  SavedModel model = import_tflite_model(path, &notes);
-  for (const std::string& each : notes) print_note(path, each);
-  return model;
+  return read_text(path, [&](std::string_view text) {
+    if (!is_tflite(text)) return model_from_json(text);
+    std::vector<std::string> notes;
+    SavedModel model = parse_tflite_model(text, &notes);
+    for (const std::string& each : notes) print_note(path, each);
+    return model;
+  });
 }
 
 AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValues nan,
@@ -51,13 +51,6 @@ AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValu
     if (tflite != nullptr) *tflite = text;
     return program;
   });
-}
-
-bool is_tflite_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 8> bytes{};
-  file.read(bytes.data(), bytes.size());
-  return file && is_tflite({bytes.data(), bytes.size()});
 }
 
 }  // namespace qtape::tool

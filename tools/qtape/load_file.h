@@ -19,7 +19,4 @@ SavedModel read_model(const std::string& path, examples::OutputFiles& files);
 AnyFile load_file(const std::string& path, examples::OutputFiles& files,
                   NanValues nan = NanValues::Refuse, std::string* tflite = nullptr);
 
-/// True if the file begins as a `.tflite` model does; false if it cannot be read.
-bool is_tflite_file(const std::string& path);
-
 }  // namespace qtape::tool

@@ -73,14 +73,29 @@ Model before_softmax(Model model) {
   return {without_last_softmaxes(model.graph()), model.parameters()};
 }
 
-void judge(const Graph& graph, bool allowed, Preparation& report) {
-  report.float_parts = float_parts(graph);
-  if (!allowed) {
-    require_no_float_parts(report.float_parts, "--float-parts leaves them in floats");
-  }
-  for (const Finding& part : report.float_parts) {
+namespace {
+
+void judge(const std::vector<Finding>& parts, bool allowed) {
+  if (!allowed) require_no_float_parts(parts, "--float-parts leaves them in floats");
+  for (const Finding& part : parts) {
     console::print("remains in floats: {}: {}; {}\n", part.node, part.what, part.remedy);
   }
+}
+
+}  // namespace
+
+void judge(const Graph& graph, bool allowed, Preparation& report) {
+  report.float_parts = float_parts(graph);
+  judge(report.float_parts, allowed);
+}
+
+void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
+  std::vector<Finding> more = float_parts(graph);
+  std::erase_if(more, [&](const Finding& part) {
+    return std::ranges::count(report.float_parts, part.node, &Finding::node) > 0;
+  });
+  judge(more, allowed);
+  report.float_parts.insert(report.float_parts.end(), more.begin(), more.end());
 }
 
 Model prepared(Model model, bool float_parts, Preparation& report) {

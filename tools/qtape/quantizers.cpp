@@ -33,7 +33,7 @@ struct QuantizersOptions {
   static constexpr auto fields() {
     using O = QuantizersOptions;
     return std::tuple{
-        setting("images", &O::images, "test images for the report", {1, 1000000}),
+        setting("images", &O::images, "number of test samples for the report", {1, 1000000}),
         setting("no_sensitivity", &O::no_sensitivity, "do not score quantizers individually")};
   }
 };

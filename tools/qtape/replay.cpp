@@ -57,9 +57,9 @@ void replay(const ReplayOptions& options) {
                          "--output holds quantized answers; omit --float");
   if (!options.answers.empty()) require_array_file(options.answers);
   examples::OutputFiles files;
-  files.expect("--output", options.answers);
   files.reads({options.model});
   files.reads(options.data.paths());
+  files.expect_unread("--output", options.answers);
   files.expect_text("--json", options.json);
   AnyFile file = load_file(options.model, files);
   const auto* program = std::get_if<IntegerProgram>(&file);
@@ -97,7 +97,7 @@ void replay(const ReplayOptions& options) {
 Command add_replay(CLI::App& app) {
   const auto o = std::make_shared<ReplayOptions>();
   CLI::App& replay =
-      *app.add_subcommand("replay", "Run a model or an integer program over test images");
+      *app.add_subcommand("replay", "Run a model or an integer program on test samples");
   add_file(replay, o->model);
   add_data(replay, o->data, o->threads);
   add_json(replay, o->json);

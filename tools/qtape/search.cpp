@@ -87,9 +87,10 @@ void print(const SearchReport& report) {
 /// Finds the bits of each layer within a budget; prints their cost.
 void search(const SearchCommand& command) {
   examples::OutputFiles files;
-  files.expect("--output", command.output);
-  files.reads({command.model});
+  // The model may be replaced, its data may not.
   files.reads(command.data.paths());
+  files.expect_unread("--output", command.output);
+  files.reads({command.model});
   files.expect_text("--json", command.json);
   SearchReport report;
   Model model(read_model(command.model, files));

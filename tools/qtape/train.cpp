@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/fit.h"
@@ -17,82 +18,10 @@
 #include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
 #include "qtape/tools/qtape/preparation.h"
+#include "qtape/tools/qtape/train_command.h"
 #include "qtape/tools/qtape/train_report.h"
 
 namespace qtape::tool {
-
-/// Settings of the run.
-struct TrainRun {
-  int64_t epochs = 10;
-  int64_t batch = 64;
-  std::optional<int64_t> shards = std::nullopt;
-  /// If empty, 0.003 if quantizers have 3 bits or fewer, else 0.001.
-  std::optional<double> learning_rate = std::nullopt;
-  uint64_t seed = 1;
-
-  static constexpr auto fields() {
-    using R = TrainRun;
-    return std::tuple{
-        setting("epochs", &R::epochs, "passes over the data", {1, 100000}),
-        setting("batch", &R::batch, "samples per step, at most all", {1, 1000000}),
-        setting("shards", &R::shards, examples::shards_help, {1, 1024}),
-        setting("lr", &R::learning_rate,
-                "initial learning rate, decays to 0 by cosine; by default 0.003 for quantizers "
-                "of 3 bits or fewer, otherwise 0.001",
-                {0, 10}),
-        setting("seed", &R::seed, "seed of the order of samples", {.low = 0})};
-  }
-};
-
-/// Settings of training with quantizers, mostly of few bits, or without.
-struct FewBits {
-  std::string teacher = {};  ///< teacher model for distillation; empty: none
-  double temperature = 2;
-  double teacher_share = 0.5;
-  double damping = 0;
-  std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
-  double scales_rate = 1;
-  bool norms = false;
-  bool in_float = false;      ///< without quantizers
-  bool fixed_scales = false;  ///< with the quantizers of the model
-
-  static constexpr auto fields() {
-    using F = FewBits;
-    return std::tuple{
-        setting("teacher", &F::teacher, "also learn from the answers of this model"),
-        setting("temperature", &F::temperature, "temperature of its answers", {0.01, 100}),
-        setting("teacher_share", &F::teacher_share, "weight of it; labels have the rest",
-                {0, 1}),
-        setting("damping", &F::damping,
-                "pull weights towards their codes with a strength that increases up to this",
-                {0, 1000}),
-        setting("freeze_above", &F::freeze_above,
-                "freeze weights whose code oscillates in more than this part of the steps",
-                {1e-6, 0.999}),
-        setting("scales_lr", &F::scales_rate, "factor on the learning rate of learned scales",
-                {0, 1000}),
-        setting("norms", &F::norms,
-                "use batch statistics until the end, then re-estimate the statistics of batch "
-                "norms"),
-        setting("float", &F::in_float, "train without quantizers"),
-        setting("fixed_scales", &F::fixed_scales,
-                "train with the model's own quantizers, whose fixed scales stay as they are")};
-  }
-};
-
-struct TrainCommand : TrainRun, FewBits {
-  std::string model;
-  std::string output;  ///< file for the trained model; empty: none
-  DataOptions data;
-  QuantizationRecipe recipe;
-  bool asked = false;  ///< a setting of the recipe was given
-  std::string checkpoint = {};
-  bool resume = false;      ///< the model is a checkpoint from which to continue
-  std::string report = {};  ///< folder for the record of the run; empty: none
-  int threads = default_threads();
-  std::string json = {};
-  Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
-};
 
 namespace {
 
@@ -189,9 +118,10 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .checkpoint = command.checkpoint,
                      .resume = command.resume,
                      .report = command.report,
+                     .sections = {{"settings", settings_of(command)}},
                      .shards = command.shards,
                      .exchange = command.exchange,
-                     .seed = command.seed,
+                     .seed = static_cast<uint64_t>(command.seed),
                      .threads = command.threads};
   if (data.test.size() > 0) options.validation = data.test;
   // With frozen norms, weights would be trained for statistics that are replaced at the end.
@@ -223,6 +153,22 @@ void note(const std::optional<MetricScore>& found, TrainReport& report,
   if (found->metric == MetricKind::Accuracy) accuracy = found->value;
 }
 
+/// Throws ArgumentError for given options that have no effect without another one, or beside
+/// it.
+void refuse_useless(const TrainCommand& command) {
+  const auto refuse = [&](bool useless, std::string_view why,
+                          std::initializer_list<const char*> options) {
+    for (const char* option : options) {
+      require<ArgumentError>(!useless || !examples::given(*command.line, option), "{} {}",
+                             option, why);
+    }
+  };
+  refuse(command.teacher.empty(), "needs --teacher", {"--temperature", "--teacher-share"});
+  refuse(command.in_float, "has no effect with --float",
+         {"--damping", "--freeze-above", "--scales-lr"});
+  refuse(command.data.input.empty(), "needs --input", {"--channels"});
+}
+
 /// Trains to the end. Throws Interrupted, which states what remains of the run.
 FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOptions& options,
                      const std::string& checkpoint) {
@@ -230,8 +176,10 @@ FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOption
     return fit(model, dataset, options);
   } catch (const FitInterrupted& stopped) {
     const std::string left =
-        checkpoint.empty() ? "nothing is kept without --checkpoint"
-                           : fmt::format("continue with: qtape train {} --resume", checkpoint);
+        checkpoint.empty()
+            ? "nothing is kept without --checkpoint"
+            : fmt::format("continue with: qtape train {} --resume, and the same data",
+                          checkpoint);
     throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
 }
@@ -261,13 +209,22 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
                                         .temperature = command.temperature,
                                         .share = command.teacher_share};
   }
+  if (options.batch < command.batch) {
+    console::print("a batch has all {} samples, fewer than {}\n", options.batch, command.batch);
+  }
   const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
+  check(result.skipped_batches < result.step,
+        "{}: nothing was trained: the loss of all {} batches is NaN or infinite", command.model,
+        result.skipped_batches);
+  if (const std::string skipped = skipped_text(result); !skipped.empty()) {
+    console::print("{}\n", skipped);
+  }
   if (command.freeze_above) {
     report.frozen_weights = result.frozen_weights;
     console::print("{} weights are frozen\n", *report.frozen_weights);
   }
   if (command.norms) {
-    (void)reestimate_norms(model, data.train, norm_batches, options.batch, command.seed,
+    (void)reestimate_norms(model, data.train, norm_batches, options.batch, options.seed,
                            command.threads);
   }
   note(score_of("trained", model, command, data.test), report, report.score, report.accuracy);
@@ -277,14 +234,21 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
 
 /// Outputs of the run, of which the process that leads writes all.
 void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
+  // A pipe that was read from cannot be written.
+  if (command.resume && command.checkpoint.empty() &&
+      std::filesystem::is_regular_file(command.model)) {
+    command.checkpoint = command.model;
+  }
   const bool kept = !command.output.empty() || !command.checkpoint.empty();
   const bool leads = examples::leads(command.exchange);
   if (!leads) command.output = command.json = command.report = {};
-  files.expect("--output", command.output);
-  if (leads) files.expect("--checkpoint", command.checkpoint);
-  files.expect_run("--report", command.report);
-  files.reads({command.model, command.teacher});
+  // The model may be replaced, its teacher and its data may not.
+  files.reads({command.teacher});
   files.reads(command.data.paths());
+  files.expect_unread("--output", command.output);
+  if (leads) files.expect_unread("--checkpoint", command.checkpoint);
+  files.expect_run("--report", command.report);
+  files.reads({command.model});
   files.expect_text("--json", command.json);
   require<ArgumentError>(kept,
                          "--output is missing: without it, or --checkpoint, the trained model "
@@ -299,8 +263,8 @@ void train(TrainCommand& command) {
   examples::OutputFiles files;
   expect_outputs(command, files);
   Model model(read_model(command.model, files));
-  require<ArgumentError>(!command.resume || model.sections().contains("progress"),
-                         "--resume: {} is not a checkpoint", command.model);
+  if (command.resume) take_settings(command, model);
+  refuse_useless(command);
   const Trained trained = quantizers_for(model.graph(), command);
   TrainReport report;
   std::optional<Model> teacher;
@@ -323,9 +287,10 @@ void train(TrainCommand& command) {
       say_ends(model.graph(), command.recipe);
       model = quantized(model, command.recipe, data.train, usual_calibration_samples,
                         command.threads);
+      judge_quantized(model.graph(), command.recipe.float_parts, report);
+      note(score_of("with its quantizers calibrated", model, command, data.test), report,
+           report.score_calibrated, report.accuracy_calibrated);
     }
-    note(score_of("with its quantizers calibrated", model, command, data.test), report,
-         report.score_calibrated, report.accuracy_calibrated);
   }
   files.add_failure(train_model(model, teacher, command, data, report));
   files.save(command.output, [&](const std::string& path) { model.save(path); });
@@ -358,10 +323,14 @@ Command add_train(CLI::App& app) {
   add_settings<FewBits>(train, *o);
   add_float_parts(train, o->recipe.float_parts);
   train.add_option("--checkpoint", o->checkpoint, "write a checkpoint here every epoch");
-  train.add_flag("--resume", o->resume, "the model is a checkpoint: continue its run");
+  train.add_flag(
+      "--resume", o->resume,
+      "the model is a checkpoint of this command: continue its run, with its settings; checkpoints "
+      "are also written to it unless --checkpoint names another file");
   train.add_option("--report", o->report, examples::report_help);
-  return {&train, [o, recipe] {
+  return {&train, [o, recipe, &train] {
             o->asked = examples::any_given(recipe);
+            o->line = &train;
             examples::Launch launch("qtape");
             o->exchange = launch.exchange();
             launch.run([&] { qtape::tool::train(*o); });

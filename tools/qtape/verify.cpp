@@ -31,7 +31,7 @@ struct VerifyCommand {
   std::vector<Requantization> requantizations = {Requantization::FloatMultiply};
   /// Number of additional random inputs; empty: none, which requires data.
   std::optional<int64_t> random = std::nullopt;
-  uint64_t seed = 1;  ///< of the random inputs
+  int64_t seed = 1;  ///< of the random inputs
   std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
   bool usual = true;  ///< true unless levels or a requantization were chosen
   VerifiedFile file = {};
@@ -101,7 +101,7 @@ void run_samples(RequantizationReport& report, Samples samples, const data::Data
   const bool seen = command.data.given();
   report.random_inputs = command.random.value_or(0);
   const auto scores = seen ? samples.run_data(dataset) : std::nullopt;
-  samples.run_random(report.random_inputs, command.seed);
+  samples.run_random(report.random_inputs, static_cast<uint64_t>(command.seed));
   add_layers(report, verifier);
   if (scores) add_scores(report, *scores);
   if (seen) report.samples = dataset.size();
@@ -204,8 +204,10 @@ VerifyReport verify_file(const VerifyCommand& command, examples::OutputFiles& fi
   data::Dataset images;
   if (command.data.given() || !command.random) images = load_data(command.data, needs).test;
   for (Requantization requantization : command.requantizations) {
-    report.requantizations.push_back(
-        verify_requantization(model, images, command, requantization));
+    if (!report.requantizations.empty()) console::print("\n");
+    report.requantizations.push_back(naming<GraphError>(command.model, [&] {
+      return verify_requantization(model, images, command, requantization);
+    }));
   }
   return report;
 }
@@ -302,7 +304,7 @@ Command add_verify(CLI::App& app) {
       "--program", o->program,
       "integer program that the model must convert to; needs one --requantization");
   add_option(verify, "--random", o->random, "random inputs to compare, with or without data",
-             {0, 1000000000});
+             {1, 1000000000});
   const auto numbers = std::make_shared<std::vector<std::string>>(
       std::vector<std::string>{"L0", "L1", "L2", "L3"});
   add_levels(verify, *numbers);

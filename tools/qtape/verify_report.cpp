@@ -109,7 +109,7 @@ void print_samples(const RequantizationReport& report, const std::vector<Level>&
     fmt::print("{} agree in every integer and every output\n", agreeing(levels));
   }
   fmt::print(
-      "{}{} random inputs: {} mismatches between {}{}\n\n",
+      "{}{} random inputs: {} mismatches between {}{}\n",
       report.samples ? fmt::format("{} samples and ", *report.samples) : "",
       report.random_inputs, report.mismatches, agreeing(levels),
       report.seen_differently

@@ -72,17 +72,17 @@ TEST_CASE("arrays: one of a file, by its name where there are several") {
   CHECK(message(two) ==
         two + ": expected one array, or FILE:NAME to select one; got 2: 'images', 'labels:0'");
   CHECK(message(two + ":image") == two +
-                                       ": there is no array 'image' among 'images', "
+                                       ": no array is named 'image', expected one of 'images', "
                                        "'labels:0'; the nearest are 'images', 'labels:0'");
   write_arrays(folder.file("one.npy"), {{"x", x}});
   CHECK(message(folder.file("one.npy:x")) ==
-        folder.file("one.npy") + ": there is no array 'x' among ''; the nearest is ''");
+        folder.file("one.npy") + ": the file holds one array without a name: leave out ':x'");
   write_arrays(folder.file("none.npz"), {});
   CHECK(message(folder.file("none.npz")) ==
         folder.file("none.npz") +
             ": expected one array, or FILE:NAME to select one; got 0: none");
   CHECK(message(folder.file("none.npz:x")) ==
-        folder.file("none.npz") + ": there is no array 'x' among none");
+        folder.file("none.npz") + ": no array is named 'x', expected one of none");
   CHECK(error_text<IoError>([] {
           (void)read_array("/nowhere/x.npz:a");
         }).starts_with("/nowhere/x.npz:a: cannot open: "));

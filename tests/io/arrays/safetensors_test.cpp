@@ -110,9 +110,9 @@ TEST_CASE("safetensors: what is wrong is named") {
   CHECK(tensor(R"("F32")", "[1]", "[1,5]", "12345") ==
         "x: tensor 'a': expected data from byte 0 on, got 1");
   CHECK(tensor(R"("F32")", "[2]", "[0,4]", "1234") ==
-        "x: tensor 'a': expected 8 bytes of f32[2], got those from 0 to 4");
+        "x: tensor 'a': expected 8 bytes of f32[2], got offsets 0 to 4");
   CHECK(tensor(R"("F32")", "[1]", "[0,-9223372036854775808]", "1234") ==
-        "x: tensor 'a': expected 4 bytes of f32[1], got those from 0 to -9223372036854775808");
+        "x: tensor 'a': expected 4 bytes of f32[1], got offsets 0 to -9223372036854775808");
   CHECK(tensor(R"("F32")", "[1]", "[0,4]", "123") == "x: expected 4 bytes of data, got 3");
   const auto second = [](std::string_view offsets) {
     return message(

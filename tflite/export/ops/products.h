@@ -94,8 +94,8 @@ int written_bits(TfliteProgram& p, const QuantizedWeights& weights, std::string_
   return 8;
 }
 
-/// Returns the scales with which a layer multiplies as S[c] says: several select the product in
-/// f64, one the product that is rounded to f32.
+/// Returns the scales by which a layer multiplies, S[c]: several select the product in f64, one
+/// selects the product that is rounded to f32.
 std::vector<float> linear_scales(const integer::Linear& op, const IntegerValue& x) {
   std::vector<float> scales = scales_of(op.weights);
   if (op.f32_scales) {

@@ -1,0 +1,49 @@
+#include "qtape/tools/qtape/train_command.h"
+
+#include <fmt/format.h>
+
+#include "qtape/core/printable.h"
+#include "qtape/core/settings.h"
+#include "qtape/programs/console/standard_output.h"
+
+namespace qtape::tool {
+namespace {
+
+/// Kind of the section of a checkpoint that holds the settings of the command.
+constexpr std::string_view settings_kind = "qtape train";
+
+}  // namespace
+
+Section settings_of(const TrainCommand& command) {
+  Section section{std::string(settings_kind), {}, {}};
+  settings::put_fields<TrainRun>(command, "", section);
+  settings::put_fields<FewBits>(command, "", section);
+  settings::put_fields(command.recipe, "", section);
+  return section;
+}
+
+void take_settings(TrainCommand& command, const Model& model) {
+  constexpr std::string_view place = "/sections/settings";
+  require<ArgumentError>(model.sections().contains("progress"),
+                         "--resume: {} is not a checkpoint", command.model);
+  const auto found = model.sections().find("settings");
+  if (found == model.sections().end()) {
+    return console::print("{} has no settings: it continues with those of the command line\n",
+                          command.model);
+  }
+  const Section& section = found->second;
+  require<ArgumentError>(section.kind == settings_kind,
+                         "--resume: {} is a checkpoint of {}, which continues it",
+                         command.model, printable(section.kind));
+  TrainCommand resumed = command;
+  settings::take_fields<TrainRun>(place, section, "", resumed);
+  settings::take_fields<FewBits>(place, section, "", resumed);
+  settings::take_fields(place, section, "", resumed.recipe);
+  settings::refuse_unknown(place, section, settings_of(resumed));
+  examples::require_same<TrainRun>(*command.line, command, resumed);
+  examples::require_same<FewBits>(*command.line, command, resumed);
+  examples::require_same(*command.line, command.recipe, resumed.recipe);
+  command = resumed;
+}
+
+}  // namespace qtape::tool
