@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "qtape/c99/c_functions.h"
 #include "qtape/c99/c_hash.h"

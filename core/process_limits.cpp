@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <fstream>
 #include <sstream>
-#include <vector>
 
 namespace qtape {
 namespace {

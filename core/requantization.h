@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "qtape/core/enum_names.h"
 

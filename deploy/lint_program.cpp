@@ -70,6 +70,10 @@ class ProgramLinter {
       if (const QuantizedWeights* w = weights_of(program_[id_].op)) look(*w);
       std::visit([&](const auto& op) { look_at_grid(op); }, program_[id_].op);
     }
+    if (program_.outputs().empty()) {
+      findings_.push_back({Severity::Error, "program", "has no outputs",
+                           "convert the model again, or name the outputs in the file"});
+    }
     std::ranges::stable_sort(findings_, {}, &Finding::severity);
     return std::move(findings_);
   }

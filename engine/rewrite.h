@@ -1,7 +1,6 @@
 // Copies of graphs and integer programs with some nodes changed.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "qtape/engine/node_id.h"

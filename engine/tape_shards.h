@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "qtape/engine/batch_slices.h"
 #include "qtape/engine/tape.h"

@@ -1,7 +1,6 @@
 // Model: a network with its values, the user's handle from training to integers.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

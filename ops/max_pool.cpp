@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <type_traits>
 
 #include "qtape/kernels/simd/vectorize.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
 
 #include "qtape/core/settings.h"
 #include "qtape/kernels/simd/threads.h"

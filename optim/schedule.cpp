@@ -143,4 +143,16 @@ Schedule schedule_from(const Section& section) {
   return schedule;
 }
 
+void require_same_schedule(const Schedule& of_run, const Schedule& of_checkpoint) {
+  const Section wanted = to_section(of_run);
+  const Section kept = to_section(of_checkpoint);
+  for (const auto& [key, value] : wanted.settings) {
+    require<ArgumentError>(
+        kept.settings.contains(key) && settings::same_setting(kept.settings.at(key), value),
+        "epochs, learning_rate, schedule and warm_up must be those of the checkpoint: {} is {}, "
+        "got {}",
+        key, settings::shown(kept.settings, key), settings::shown(value));
+  }
+}
+
 }  // namespace qtape

@@ -106,4 +106,7 @@ Section to_section(const Schedule& schedule);
 /// or unknown setting, a setting out of range, and any tensor.
 Schedule schedule_from(const Section& section);
 
+/// Throws ArgumentError unless the schedule of a run is that of its checkpoint.
+void require_same_schedule(const Schedule& of_run, const Schedule& of_checkpoint);
+
 }  // namespace qtape

@@ -324,6 +324,21 @@ TEST_CASE("docs: links lead to files and headings") {
   }
 }
 
+TEST_CASE("docs: README leads to every page, and decisions to every page of theirs") {
+  std::set<std::string> linked;
+  for (const std::string name : {"README.md", "docs/decisions/README.md"}) {
+    const fs::path folder = fs::path(name).parent_path();
+    for (const docs::Link& link : docs::links(source(name))) {
+      const std::string file = link.target.substr(0, link.target.find('#'));
+      linked.insert((folder / file).lexically_normal().string());
+    }
+  }
+  for (const std::string& name : pages()) {
+    CAPTURE(name);
+    CHECK((name == "README.md" || linked.contains(name)));
+  }
+}
+
 TEST_CASE("docs: sources that pages name exist") {
   const fs::path root = QTAPE_SOURCE;
   for (const std::string& name : pages()) {

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <set>
-
 #include "qtape/core/error.h"
 #include "qtape/tflite/flat_table.h"
 

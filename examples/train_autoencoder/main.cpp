@@ -3,7 +3,6 @@
 // programs.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 
 #include "qtape/core/thread_count.h"

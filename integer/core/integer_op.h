@@ -2,9 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "qtape/core/code_types.h"
 #include "qtape/core/requantization.h"

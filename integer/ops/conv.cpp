@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
 #include "qtape/integer/products/direct_products.h"

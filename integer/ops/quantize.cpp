@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cmath>
 
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/kernels/quantize/quantize.h"

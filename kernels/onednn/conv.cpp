@@ -1,7 +1,6 @@
 #include "qtape/kernels/onednn/conv.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <string_view>

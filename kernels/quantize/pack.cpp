@@ -1,7 +1,6 @@
 #include "qtape/kernels/quantize/pack.h"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "qtape/core/error.h"

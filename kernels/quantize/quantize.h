@@ -6,9 +6,7 @@
 //   fake(x)  = value(code(x))
 #pragma once
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>

@@ -83,18 +83,6 @@ RunProgress progress_from(const Section& section, const RunSettings& run) {
   return progress;
 }
 
-void require_same_schedule(const Schedule& of_run, const Schedule& of_checkpoint) {
-  const Section wanted = to_section(of_run);
-  const Section kept = to_section(of_checkpoint);
-  for (const auto& [key, value] : wanted.settings) {
-    require<ArgumentError>(
-        kept.settings.contains(key) && settings::same_setting(kept.settings.at(key), value),
-        "epochs, learning_rate, schedule and warm_up must be those of the checkpoint: {} is {}, "
-        "got {}",
-        key, settings::shown(kept.settings, key), settings::shown(value));
-  }
-}
-
 int64_t shards_of(const Section& progress) {
   if (!progress.settings.contains("shards")) return 1;
   return count_in(progress, "shards");

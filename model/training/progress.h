@@ -9,7 +9,6 @@
 #include "qtape/core/section.h"
 #include "qtape/model/fit.h"
 #include "qtape/ops/core/shards.h"
-#include "qtape/optim/schedule.h"
 
 namespace qtape {
 
@@ -39,9 +38,6 @@ Section to_section(const RunProgress& progress, const RunSettings& run);
 /// run with another batch, seed, number of samples or of shards; and FormatError for numbers
 /// that no run has, and for settings that are missing or unknown.
 RunProgress progress_from(const Section& section, const RunSettings& run);
-
-/// Throws ArgumentError unless the schedule of a run is that of its checkpoint.
-void require_same_schedule(const Schedule& of_run, const Schedule& of_checkpoint);
 
 /// Returns the number of shards of the run whose progress a checkpoint has.
 int64_t shards_of(const Section& progress);

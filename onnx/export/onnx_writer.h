@@ -3,7 +3,6 @@
 
 #include <onnx/onnx_pb.h>
 
-#include <cstring>
 #include <set>
 #include <span>
 #include <string>

@@ -8,32 +8,18 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
+#include "qtape/io/descriptor.h"
 #include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int file) : file_(file) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { reset(-1); }
-
-  int get() const { return file_; }
-  void reset(int file) {
-    if (file_ >= 0) ::close(file_);
-    file_ = file;
-  }
-
- private:
-  int file_;
-};
 
 std::string place_of(const std::string& location) {
   return fmt::format("data file '{}'", printable(location));
@@ -63,7 +49,7 @@ std::vector<std::string> parts_of(const std::string& location) {
 }
 
 /// Opens a file below `folder`, each part of its path without following links.
-void open_below(Descriptor& file, const std::string& folder, const std::string& location) {
+Descriptor open_below(const std::string& folder, const std::string& location) {
   const std::vector<std::string> parts = parts_of(location);
   const std::string place = place_of(location);
   const auto opened = [&](int fd) {
@@ -73,18 +59,22 @@ void open_below(Descriptor& file, const std::string& folder, const std::string& 
                          place);
     require<FormatError>(fd >= 0, "{}: cannot open: {}", place,
                          std::generic_category().message(error));
-    file.reset(fd);
+    return Descriptor(fd);
   };
-  opened(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::optional<Descriptor> file(opened(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   for (const std::string& part : parts) {
     struct stat status {};
-    const bool link = ::fstatat(file.get(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+    const bool link = ::fstatat(file->get(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                       S_ISLNK(status.st_mode);
     if (link) errno = ELOOP;
-    opened(link ? -1
-                : ::openat(file.get(), part.c_str(),
-                           O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const int next = link ? -1
+                          : ::openat(file->get(), part.c_str(),
+                                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    Descriptor below = opened(next);
+    file.emplace(std::move(below));
   }
+  return std::move(*file);
 }
 
 std::string value_of(const onnx::TensorProto& tensor, const char* key) {
@@ -127,8 +117,7 @@ void OnnxDataFiles::claim(const File& file, const std::string& place, int64_t be
 
 std::string OnnxDataFiles::read(const std::string& location, int64_t offset, int64_t bytes) {
   const std::string place = place_of(location);
-  Descriptor file(-1);
-  open_below(file, *folder_, location);
+  const Descriptor file = open_below(*folder_, location);
   struct stat status {};
   require<FormatError>(::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode),
                        "{} is not a regular file", place);

@@ -201,6 +201,21 @@ void add_nodes(OnnxImporter& importer, const onnx::GraphProto& graph,
   }
 }
 
+/// Throws FormatError for initializers or results of nodes that share a name.
+void require_unique_names(const onnx::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const auto& tensor : graph.initializer()) {
+    require<FormatError>(names.insert(tensor.name()).second, "two initializers are named '{}'",
+                         printable(tensor.name()));
+  }
+  for (const auto& node : graph.node()) {
+    for (const std::string& name : node.output()) {
+      require<FormatError>(name.empty() || names.insert(name).second,
+                           "'{}' is computed twice, or also an initializer", printable(name));
+    }
+  }
+}
+
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
                         std::vector<std::string>* notes, const OnnxImportOptions& options) {
   const std::map<int, std::string> calls = inline_functions(model);
@@ -250,6 +265,7 @@ SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles fi
             model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
             model.has_graph(),
         "is not an ONNX model");
+    require_unique_names(model.graph());
     return import_graph(model, static_cast<int64_t>(bytes.size()), std::move(files), notes,
                         options);
   } catch (const Error& error) {

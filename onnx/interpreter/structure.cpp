@@ -2,7 +2,6 @@
 // opsets 13 to 21.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <type_traits>
 

@@ -349,6 +349,16 @@ TEST_CASE("onnx: files that are no models, of other opsets or with other data") 
     add_node(graph, "Relu", {"x"});
     model.mutable_opset_import(0)->set_version(8);
   });
+  refused("m.onnx: two initializers are named 'w'", {1, 4}, [](auto& graph, auto&) {
+    add_floats(graph, "w", {4, 1}, {1, 2, 3, 4});
+    add_floats(graph, "w", {4, 1}, {4, 3, 2, 1});
+    add_node(graph, "MatMul", {"x", "w"});
+  });
+  refused("m.onnx: 'y' is computed twice, or also an initializer", {1, 4},
+          [](auto& graph, auto&) {
+            add_node(graph, "Relu", {"x"});
+            add_node(graph, "Tanh", {"x"});
+          });
   refused("m.onnx: tensor 'w' has 400000000 elements, its data 2", {1, 4},
           [](auto& graph, auto&) {
             add_floats(graph, "w", {4, 100000000}, {1, 2});

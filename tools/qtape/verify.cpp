@@ -4,12 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 
 #include "qtape/core/printable.h"
 #include "qtape/deploy/node_numbers.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
