@@ -33,7 +33,7 @@ FILE* paths = nullptr;
 
 /// Innermost frames that make a call path: enough to tell the callers of a container's
 /// allocation, few enough that the depth of a recursion makes no new ones without end.
-constexpr int path_frames = 24;
+constexpr int path_frames = 8;
 
 /// True for the first call with the innermost frames of this one.
 bool is_new_path() {

@@ -4,7 +4,7 @@
 # failing_calls_test.sh BUILD_FOLDER [KIND NUMBER]...
 # KIND is files or memory; of its calls in each program NUMBER fail, evenly spread, or `all`, or
 # `paths`: the first allocation of each call path. By default 40 of files and 12 allocations.
-# `memory paths` takes half an hour, `memory all` many hours.
+# `memory paths` takes more than an hour, `memory all` a day.
 source "$(dirname "$0")/common.sh"
 shift
 plan=("$@")
