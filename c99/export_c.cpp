@@ -1,11 +1,14 @@
 #include "qtape/c99/export_c.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "qtape/core/error.h"
 #include "qtape/integer/program/signed_codes.h"
@@ -19,21 +22,26 @@ namespace fs = std::filesystem;
 /// A hidden folder next to the target files, which are renamed out of it.
 class Beside {
  public:
-  Beside(const fs::path& folder, const std::string& name)
-      : path_((folder / ("." + name + "-XXXXXX")).string()) {
+  Beside(const fs::path& folder, const std::vector<CFile>& files)
+      : path_((folder / ("." + files.at(0).name + "-XXXXXX")).string()) {
+    for (const CFile& file : files) files_.push_back((fs::path(path_) / file.name).string());
     require<IoError>(::mkdtemp(path_.data()) != nullptr, "{}: cannot write: {}",
                      folder.string(), std::strerror(errno));
+    for (std::string& file : files_) file.replace(0, path_.size(), path_);
   }
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
+  /// Removes what is left, also where there is no memory.
   ~Beside() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    for (const std::string& file : files_) ::unlink(file.c_str());
+    ::rmdir(path_.c_str());
   }
-  std::string file(const std::string& name) const { return (fs::path(path_) / name).string(); }
+  /// Path of the file of this number.
+  const std::string& file(size_t number) const { return files_[number]; }
 
  private:
   std::string path_;
+  std::vector<std::string> files_;
 };
 
 /// Writes a file to `to`; errors name `path`.
@@ -75,11 +83,13 @@ void write_c(const std::string& folder, const CExport& exported) {
   require<IoError>(!failed, "{}: cannot create a folder: {}", folder, failed.message());
   const auto path = [&](const CFile& file) { return (fs::path(folder) / file.name).string(); };
   for (const CFile& file : exported.files) require_writable(path(file));
-  const Beside beside(folder, exported.files.at(0).name);
-  for (const CFile& file : exported.files) {
-    write_for(path(file), beside.file(file.name), file);
+  const Beside beside(folder, exported.files);
+  for (size_t i = 0; i < exported.files.size(); ++i) {
+    write_for(path(exported.files[i]), beside.file(i), exported.files[i]);
   }
-  for (const CFile& file : exported.files) move_to(beside.file(file.name), path(file), file);
+  for (size_t i = 0; i < exported.files.size(); ++i) {
+    move_to(beside.file(i), path(exported.files[i]), exported.files[i]);
+  }
 }
 
 void write_c(const std::string& folder, const IntegerProgram& program,

@@ -23,17 +23,22 @@ const TensorType& type_of(const Samples& samples) {
   return std::get<1>(samples)->type();
 }
 
-/// Returns the `.npy` files of a folder by name.
-std::vector<std::string> npy_files(const std::string& folder) {
+/// Returns the `.npy` files of a folder by name, those before `error`.
+std::vector<std::string> files_of(const std::string& folder, std::error_code& error) {
   std::vector<std::string> files;
-  std::error_code error;
   std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (entry->path().extension() == ".npy") files.push_back(entry->path().string());
   }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<std::string> npy_files(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> files = files_of(folder, error);
   require<IoError>(!error, "{}: cannot read: {}", folder, error.message());
   require<ArgumentError>(!files.empty(), "{}: the folder has no .npy files", folder);
-  std::ranges::sort(files);
   return files;
 }
 
@@ -136,18 +141,20 @@ NamedTensors named_arrays(const std::string& place, NamedTensors& all,
   return found;
 }
 
-/// Returns integers [n, 1, ...], one for each sample, as labels [n], unless they are labels of
-/// the places of an answer.
+/// Returns integers [n, 1, ...], one for each sample, as labels [n] of the classes of an
+/// answer. They stay as they are for an answer of one number, of which they are the value, and
+/// for one with places, of which they are the labels.
 Samples as_labels(Samples values, const std::vector<WantedInput>& answers,
                   const std::string& name) {
   auto* tensor = std::get_if<Tensor>(&values);
   if (tensor == nullptr || is_float(tensor->type.dtype)) return values;
   Shape& shape = tensor->type.shape;
   if (shape.rank() < 2 || shape.elements() != shape[0]) return values;
-  const bool places = std::ranges::any_of(answers, [&](const WantedInput& each) {
-    return (each.name == name || answers.size() == 1) && each.sample.rank() == shape.rank();
+  const bool classes = std::ranges::any_of(answers, [&](const WantedInput& each) {
+    const bool own = each.name == name || answers.size() == 1;
+    return own && each.sample.rank() == 1 && each.sample.elements() > 1;
   });
-  if (!places) shape = Shape{shape[0]};
+  if (classes) shape = Shape{shape[0]};
   return values;
 }
 
@@ -183,6 +190,13 @@ void add_targets(Dataset& set, const std::string& targets,
 }
 
 }  // namespace
+
+std::vector<std::string> array_files(const std::string& place) {
+  if (place.empty()) return {};
+  std::error_code none;
+  if (!std::filesystem::is_directory(place, none)) return {array_file_of(place)};
+  return files_of(place, none);
+}
 
 Dataset arrays(const std::string& inputs, const std::string& targets) {
   return arrays(inputs, targets, {}, ChannelOrder::Last);

@@ -229,7 +229,7 @@ class Linter {
     const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
     report(Severity::Error, broken,
            fmt::format(" {} weights that are NaN or infinite", verb(broken)),
-           "retrain from a state before they became so");
+           "retrain from a checkpoint in which all weights are finite");
     report(Severity::Warning, dead, fmt::format(" {} only the code 0", verb(dead)),
            "remove them, or give each channel its own scale");
     report(Severity::Warning, low,

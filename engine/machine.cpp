@@ -10,8 +10,9 @@
 namespace qtape {
 namespace {
 
-/// Returns the model of the processor: its name on x86-64; on ARM, where Linux knows no names,
-/// the numbers of implementer and part; on s390x what the first processor says of itself.
+/// Returns the model of the processor: its name on x86-64; on ARM, for which Linux lists no
+/// names, the numbers of implementer and part; on s390x what the first processor says of
+/// itself.
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   std::string line;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/io/descriptor.h"
 #include "qtape/io/files.h"
 
 namespace qtape {
@@ -48,30 +49,30 @@ FileLock::FileLock(const std::string& path) {
     return;
   }
   name_ = whole.string() + ".lock";
+  const std::string holder = this_run();
   int attempt = 0;
-  while (attempt < lock_attempts && !lock(path)) ++attempt;
+  while (attempt < lock_attempts && !lock(path, holder)) ++attempt;
   require<IoError>(attempt < lock_attempts, "{}: cannot lock: other runs keep removing it",
                    name_);
 }
 
-/// Returns false if the locked file was removed by the run that held the lock before.
-bool FileLock::lock(const std::string& path) {
+/// Returns false if the locked file was removed by the run that held the lock before. Throws
+/// nothing once the file is locked, since no destructor would remove it.
+bool FileLock::lock(const std::string& path, const std::string& holder) {
   file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (file_ < 0) {
     fail<IoError>("{}: cannot lock: {}", name_, std::generic_category().message(errno));
   }
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    const std::string other = other_run(file_);
-    ::close(std::exchange(file_, -1));
-    fail<FileInUse>("{}: {} writes checkpoints there", path, other);
+    const Descriptor locked(std::exchange(file_, -1));
+    fail<FileInUse>("{}: {} writes checkpoints there", path, other_run(locked.get()));
   }
   if (!is_open_at(file_, name_)) {
     ::close(std::exchange(file_, -1));
     return false;
   }
-  const std::string text = this_run();
   (void)::ftruncate(file_, 0);
-  (void)!::pwrite(file_, text.data(), text.size(), 0);
+  (void)!::pwrite(file_, holder.data(), holder.size(), 0);
   return true;
 }
 

@@ -26,7 +26,7 @@ class FileLock {
   ~FileLock();
 
  private:
-  bool lock(const std::string& path);
+  bool lock(const std::string& path, const std::string& holder);
 
   std::string name_;
   int file_ = -1;

@@ -222,8 +222,10 @@ class Run {
     batches_ = 0;
     if (note_best() && options_.keep_best) best_values_ = values_of(model_.parameters());
     if (display) {
-      std::string text = learned ? "" : "of no batch: none has a finite loss; ";
-      if (epoch.score) text += metric_.name + " " + metric_.text(*epoch.score);
+      std::string text = learned ? "" : "(no batch has a finite loss)";
+      if (epoch.score) {
+        text += (learned ? "" : " ") + metric_.name + " " + metric_.text(*epoch.score);
+      }
       display->epoch(epoch.epoch, epoch.loss, text);
     }
     if (recorder_) recorder_->add_epoch(epoch, schedule_.learning_rate(step_ - 1));
@@ -329,8 +331,8 @@ class Run {
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
     require<ArgumentError>(oscillations_.has_value() == sections.contains("oscillations"),
-                           "oscillations: the run of the checkpoint {} them",
-                           oscillations_ ? "is without" : "has");
+                           "oscillations: the checkpoint is of a run {}",
+                           oscillations_ ? "without them, got some" : "with them, got none");
     if (oscillations_) oscillations_->load(settings::section_of(sections, "oscillations"));
     optimizer_.load(settings::section_of(sections, "optimizer"));
     require_same_schedule(schedule_, schedule_from(settings::section_of(sections, "schedule")));

@@ -54,7 +54,7 @@ namespace {
 
 /// Converts an axis of a sample to an axis of a batch.
 int axis_of_sample(const Value& x, int axis) {
-  const int rank = x.graph()[x.id()].type.shape.rank() - 1;
+  const int rank = std::max(0, x.graph()[x.id()].type.shape.rank() - 1);
   require<GraphError>(axis >= -rank && axis < rank,
                       "{}: axis {} is out of range for samples of rank {}",
                       x.graph().describe(x.id()), axis, rank);

@@ -146,12 +146,14 @@ Schedule schedule_from(const Section& section) {
 void require_same_schedule(const Schedule& of_run, const Schedule& of_checkpoint) {
   const Section wanted = to_section(of_run);
   const Section kept = to_section(of_checkpoint);
+  require<ArgumentError>(wanted.kind == kept.kind,
+                         "schedule: the checkpoint is of a run with {}, got {}", kept.kind,
+                         wanted.kind);
   for (const auto& [key, value] : wanted.settings) {
-    require<ArgumentError>(
-        kept.settings.contains(key) && settings::same_setting(kept.settings.at(key), value),
-        "epochs, learning_rate, schedule and warm_up must be those of the checkpoint: {} is {}, "
-        "got {}",
-        key, settings::shown(kept.settings, key), settings::shown(value));
+    require<ArgumentError>(settings::same_setting(kept.settings.at(key), value),
+                           "epochs, learning_rate, schedule and warm_up must be those of the "
+                           "checkpoint: {} is {}, got {}",
+                           key, settings::shown(kept.settings, key), settings::shown(value));
   }
 }
 

@@ -119,12 +119,13 @@ void require_known_options(const CLI::App& app) {
 void require_values(const CLI::App& app) {
   for (const CLI::Option* option : innermost(app).get_options()) {
     for (const std::string& value : option->results()) {
-      require<ArgumentError>(!value.empty(), "{}: must not be empty", option->get_name());
+      require<ArgumentError>(!value.empty(), "{}: expected a value, got an empty one",
+                             option->get_name());
     }
   }
 }
 
-/// Returns the error of CLI11 in words.
+/// Returns the message of a CLI11 error in plain words.
 std::string text_of(const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string name = text.substr(0, text.find(':'));

@@ -78,12 +78,13 @@ void OutputFiles::reads(const std::vector<std::string>& paths) {
 
 void OutputFiles::found_to_read(const std::vector<std::string>& paths) {
   reads(paths);
-  for (const auto& [path, option] : options_) require_unread(option, path);
+  for (const auto& [path, option] : options_) require_not_among(paths, option, path);
 }
 
-void OutputFiles::require_unread(std::string_view option, const std::string& path) const {
+void OutputFiles::require_not_among(const std::vector<std::string>& inputs,
+                                    std::string_view option, const std::string& path) {
   std::error_code missing;
-  for (const std::string& each : read_) {
+  for (const std::string& each : inputs) {
     const bool within = fs::is_directory(each, missing) && fs::exists(path, missing) &&
                         fs::equivalent(each, fs::absolute(path).parent_path(), missing);
     require<ArgumentError>(!within && !fs::equivalent(each, path, missing),
@@ -102,7 +103,7 @@ void OutputFiles::expect_run(std::string_view option, const std::string& folder)
 }
 
 void OutputFiles::expect_unread(std::string_view option, const std::string& path) {
-  require_unread(option, path);
+  require_not_among(read_, option, path);
   expect(option, path);
 }
 

@@ -52,7 +52,8 @@ class OutputFiles {
  private:
   void attempt(const std::string& path, const Save& content);
 
-  void require_unread(std::string_view option, const std::string& path) const;
+  static void require_not_among(const std::vector<std::string>& inputs, std::string_view option,
+                                const std::string& path);
 
   std::map<std::string, std::string, std::less<>> options_;  // by the file they name
   std::vector<std::string> read_;

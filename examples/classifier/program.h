@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <optional>
 
@@ -77,7 +76,8 @@ std::optional<Model> resume(CommandLine& line, S& settings, ProgramOptions& opti
   require_same(line.app(), settings.recipe, resumed.recipe);
   settings = resumed;
   // A pipe that was read from cannot be written.
-  if (options.checkpoint.empty() && std::filesystem::is_regular_file(options.resume)) {
+  std::error_code none;
+  if (options.checkpoint.empty() && std::filesystem::is_regular_file(options.resume, none)) {
     options.checkpoint = options.resume;
   }
   return checkpoint;
@@ -135,7 +135,7 @@ void run(CommandLine& line, S& settings, ProgramOptions& options) {
 /// Runs the whole program; returns the exit code.
 template <ClassifierSettings S>
 int run_classifier_program(int argc, char** argv) {
-  return console::run_program(std::string(S::program), [&] {
+  return console::run_program(S::program.data(), [&] {
     CommandLine line{std::string(S::program), std::string(S::about)};
     S settings;
     ProgramOptions options;

@@ -3,8 +3,6 @@
 // programs.
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/train_autoencoder/report.h"

@@ -28,7 +28,7 @@ class BoundInt8Product {
   std::shared_ptr<const State> state_;
 };
 
-/// Layout and constancy of the weights.
+/// Layout of the weights, constant or read in each run.
 enum class Int8Weights : uint8_t {
   Constant,  ///< [n, k], packed once
   Rows,      ///< [n, k], read in each run

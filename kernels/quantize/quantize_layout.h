@@ -71,8 +71,8 @@ class QuantizeLayout {
 /// sums over them do not depend on the thread count.
 inline constexpr int64_t column_groups = 16;
 
-/// Number of partial results of a reduction to one per channel: those of each group of columns,
-/// of each segment where a chunk holds several, else of each chunk.
+/// Returns the number of partial results of a reduction per channel: one for each column group
+/// and channel; else one for each segment if a chunk holds several; else one for each chunk.
 inline int64_t partials(const QuantizeLayout& layout) {
   if (layout.columns()) return column_groups * layout.channels();
   return layout.segments_per_chunk() > 0 ? layout.segments() : layout.chunks();

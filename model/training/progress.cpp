@@ -13,8 +13,10 @@ constexpr std::string_view place = "/sections/progress";
 
 /// Settings by their keys in the section.
 std::map<std::string, int64_t> kept_settings(const RunSettings& run) {
-  return {
-      {"batch", run.batch}, {"samples", run.samples}, {"seed", static_cast<int64_t>(run.seed)}};
+  return {{"batch", run.batch},
+          {"planned_epochs", run.epochs},
+          {"samples", run.samples},
+          {"seed", static_cast<int64_t>(run.seed)}};
 }
 
 int64_t count_in(const Section& section, const std::string& key) {

@@ -201,17 +201,22 @@ void add_nodes(OnnxImporter& importer, const onnx::GraphProto& graph,
   }
 }
 
-/// Throws FormatError for initializers or results of nodes that share a name.
+/// Throws FormatError for initializers, inputs or results of nodes that share a name. An
+/// initializer may be the default of an input.
 void require_unique_names(const onnx::GraphProto& graph) {
   std::set<std::string> names;
   for (const auto& tensor : graph.initializer()) {
     require<FormatError>(names.insert(tensor.name()).second, "two initializers are named '{}'",
                          printable(tensor.name()));
   }
+  for (const auto& input : graph.input()) names.insert(input.name());
   for (const auto& node : graph.node()) {
     for (const std::string& name : node.output()) {
-      require<FormatError>(name.empty() || names.insert(name).second,
-                           "'{}' is computed twice, or also an initializer", printable(name));
+      require<FormatError>(
+          name.empty() || names.insert(name).second,
+          "'{}' is the output of two nodes, or of a node and also an input or an "
+          "initializer",
+          printable(name));
     }
   }
 }

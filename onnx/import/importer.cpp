@@ -150,9 +150,11 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   const bool integers = type.elem_type() == onnx::TensorProto::INT64 ||
                         type.elem_type() == onnx::TensorProto::INT32;
   if (type.elem_type() != onnx::TensorProto::FLOAT && !integers) {
+    const std::string& name = onnx::TensorProto::DataType_Name(
+        static_cast<onnx::TensorProto::DataType>(type.elem_type()));
     return problems_.add(place,
-                         fmt::format("expected FLOAT, got {}",
-                                     onnx::TensorProto::DataType_Name(type.elem_type())));
+                         "expected FLOAT, INT32 or INT64, got " +
+                             (name.empty() ? fmt::format("type {}", type.elem_type()) : name));
   }
   OnnxValue value{.id = {}, .shape = {}};
   value.batch = onnx_batch_axis(input, by_steps);

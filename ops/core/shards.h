@@ -43,8 +43,8 @@ struct Shards {
   /// The shards of the rank of `exchange`: rank r of n has those from total r / n on. Throws
   /// ArgumentError if there are more ranks than shards.
   static Shards of(int64_t total, Exchange& exchange);
-  /// Throws ArgumentError unless these are what `alone`, or `of` with the same exchange,
-  /// returns.
+  /// Throws ArgumentError unless these equal the result of `alone`, or of `of` with the
+  /// exchange.
   void check() const;
 };
 

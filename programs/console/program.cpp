@@ -30,8 +30,9 @@ int run_checked(const std::function<int()>& body) {
   return code;
 }
 
-/// Name of the program that runs, for `end`.
+/// Name of the program that runs, and the handler before `end`.
 char running[64] = "";
+std::terminate_handler usual_end = nullptr;
 
 /// Ends the program with a line where memory runs out in a function that may not throw, as some
 /// of CLI11 are declared.
@@ -42,9 +43,10 @@ char running[64] = "";
     } catch (const std::bad_alloc& exhausted) {
       ::_exit(report_failure(running, exhausted));
     } catch (...) {
-      std::abort();
+      usual_end();
     }
   }
+  usual_end();
   std::abort();
 }
 
@@ -60,14 +62,14 @@ int report_failure(const char* name, const std::exception& error) {
   return interrupted != nullptr ? 128 + interrupted->signal() : 1;
 }
 
-int detail::run_program(const std::string& name, const std::function<int()>& body) {
+int detail::run_program(const char* name, const std::function<int()>& body) {
   prepare_standard_streams();
-  (void)std::snprintf(running, sizeof running, "%s", name.c_str());
-  std::set_terminate(end);
+  (void)std::snprintf(running, sizeof running, "%s", name);
+  if (usual_end == nullptr) usual_end = std::set_terminate(end);
   try {
     return run_checked(body);
   } catch (const std::exception& error) {
-    return report_failure(name.c_str(), error);
+    return report_failure(name, error);
   }
 }
 

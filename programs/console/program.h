@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <functional>
-#include <string>
 #include <type_traits>
 
 /// Interaction of programs with their environment: standard streams, progress, signals, exit
@@ -11,7 +10,7 @@
 namespace qtape::console {
 
 namespace detail {
-int run_program(const std::string& name, const std::function<int()>& body);
+int run_program(const char* name, const std::function<int()>& body);
 }  // namespace detail
 
 /// Prints the error as one line on standard error: `name: message`. Allocates nothing, so that
@@ -22,7 +21,7 @@ int report_failure(const char* name, const std::exception& error);
 /// Prepares the standard streams and calls `body`, which returns the exit code, or void for 0.
 /// Exceptions, including failed writes to standard output, are passed to report_failure.
 template <class Body>
-int run_program(const std::string& name, const Body& body) {
+int run_program(const char* name, const Body& body) {
   return detail::run_program(name, [&] {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
       body();

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -247,7 +248,14 @@ TemporaryFolder::~TemporaryFolder() { remove(); }
 
 void TemporaryFolder::remove() {
   std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  // It allocates, and a destructor may not throw: memory may have been short for a moment only.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      std::filesystem::remove_all(path_, ignored);
+      return;
+    } catch (const std::bad_alloc&) {
+    }
+  }
 }
 
 std::string TemporaryFolder::file(std::string_view name) const {

@@ -135,7 +135,15 @@ TEST_CASE("data sets: labels of one element each are labels") {
   const test::Folder folder;
   write_npy(folder.file("x.npy"), tensor<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
   write_npy(folder.file("y.npy"), tensor<int64_t>({2, 1}, {1, 0}));
-  CHECK(data::arrays(folder.file("x.npy"), folder.file("y.npy")).classes() == 2);
+  const auto classes = [&](const Shape& answer) {
+    return data::arrays(folder.file("x.npy"), folder.file("y.npy"), {},
+                        data::ChannelOrder::Detect, {{"fc", answer}})
+        .classes();
+  };
+  CHECK(classes({2}) == 2);
+  CHECK(classes({1}) == 0);     // the values of an answer of one number
+  CHECK(classes({1, 2}) == 0);  // the labels of its places
+  CHECK(data::arrays(folder.file("x.npy"), folder.file("y.npy")).classes() == 0);
 }
 
 TEST_CASE("data sets: files of arrays of inputs and labels") {

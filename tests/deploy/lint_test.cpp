@@ -216,7 +216,7 @@ TEST_CASE("lint: weights") {
       "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights outside the codes -127..127; calibrate the scale again, or train it longer\n");
   CHECK(
       lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
-      "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN or infinite; retrain from a state before they became so\n");
+      "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN or infinite; retrain from a checkpoint in which all weights are finite\n");
 }
 
 TEST_CASE("lint: biases") {

@@ -270,3 +270,38 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
         "the data has 10 classes, the model 9");
   CHECK(model.parameters().sha256() == before);
 }
+
+TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all") {
+  const test::Folder folder;
+  FitOptions made = quiet(2);
+  made.checkpoint = folder.file("c.json");
+  (void)trained_by(made);
+  const auto error = [&](const std::function<void(FitOptions&)>& change, int64_t samples = 0) {
+    FitOptions options = made;
+    options.resume = true;
+    change(options);
+    Model model = Model::load(made.checkpoint);
+    const data::Dataset& all = small_digits().train;
+    const data::Dataset data = samples == 0 ? all : all.slice(0, samples);
+    return error_text<ArgumentError>([&] { (void)fit(model, data, options); });
+  };
+  CHECK(error([](FitOptions&) {}) == "no error");
+  CHECK(error([](FitOptions& o) { o.epochs = 3; }) ==
+        "planned_epochs: the checkpoint is of a run with 2, got 3");
+  CHECK(error([](FitOptions& o) { o.epochs = 1; }) ==
+        "planned_epochs: the checkpoint is of a run with 2, got 1");
+  CHECK(error([](FitOptions& o) {
+          o.batch = 32;
+        }).starts_with("batch: the checkpoint is of a run with "));
+  CHECK(error([](FitOptions& o) { o.seed = 9; }) ==
+        "seed: the checkpoint is of a run with 1, got 9");
+  CHECK(error([](FitOptions&) {}, small_digits().train.size() - 1)
+            .starts_with("samples: the checkpoint is of a run with "));
+  CHECK(error([](FitOptions& o) { o.schedule = ConstantRate{}; }) ==
+        "schedule: the checkpoint is of a run with Cosine, got ConstantRate");
+  CHECK(error([](FitOptions& o) { o.learning_rate = 0.5; })
+            .starts_with("epochs, learning_rate, schedule and warm_up must be those of the "
+                         "checkpoint: base is "));
+  CHECK(error([](FitOptions& o) { o.oscillations.damping = 1; }) ==
+        "oscillations: the checkpoint is of a run without them, got some");
+}

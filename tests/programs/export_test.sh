@@ -158,7 +158,7 @@ check "and elsewhere" grep -q 'compile with -fexcess-precision=fast"$' fw/net.c
 check "a folder like an option" "$tool" export c w8.int.json --output=-fw --name net --check >/dev/null
 check "integers of a program" "$tool" export c w8.int.json -o fw2 --name integers --integer-outputs --check >ints2.txt
 check "are those of its model" same "$(grep '^output' ints2.txt)" "$(grep '^output' ints.txt)"
-check "no folder" exits 2 'must not be empty' "$tool" export c w8.int.json -o ''
+check "no folder" exits 2 'expected a value, got an empty one' "$tool" export c w8.int.json -o ''
 
 # Channels first.
 "$tool" import "$onnx/images.onnx" -o images.json >/dev/null
@@ -184,7 +184,7 @@ check "channels first: ONNX transposes nothing" same 0 "$(grep -ao Transpose fir
 cp w8.json model.json
 check "a model over itself" exits 2 'qtape: --output: model.json is the file to read' "$tool" export onnx model.json -o model.json
 check "which stays" cmp w8.json model.json
-check "no file" exits 2 'must not be empty' "$tool" export onnx w8.json -o ''
+check "no file" exits 2 'expected a value, got an empty one' "$tool" export onnx w8.json -o ''
 "$tool" convert w8.json --requantization OnnxQdq -o q8.int.json >/dev/null
 check "data for a program" exits 2 'qtape: --data and --input apply only to models in the form qdq' "$tool" export onnx q8.int.json -o m.onnx --input "$data"
 check "another requantization" exits 1 'ONNX computes OnnxQdq, the program is of DoubleRounding' "$tool" export onnx w8.int.json -o m.onnx

@@ -45,13 +45,15 @@ bool is_new_path() {
     hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 1099511628211U;
   }
   hash ^= hash >> 29;
-  for (uint64_t at = hash;; ++at) {
-    uint64_t& entry = seen[at % (sizeof seen / sizeof *seen)];
+  constexpr uint64_t size = sizeof seen / sizeof *seen;
+  for (uint64_t at = hash; at != hash + size; ++at) {
+    uint64_t& entry = seen[at % size];
     if (entry == hash) return false;
     if (entry != 0) continue;
     entry = hash;
     return true;
   }
+  return false;
 }
 
 /// True while the number of a call is written: the unwinder and the file allocate as well.

@@ -32,11 +32,15 @@ for option in --output --checkpoint; do
 done
 check "found bits over the inputs" exits 2 "--output: $work/mine/x.npy is the file to read" "$tool" search "$work/m.json" --budget 100000 "${arrays[@]}" -o "$work/mine/x.npy"
 check "a model over the images" exits 2 "--save: $work/mine/train-images-idx3-ubyte is the file to read" "$train" --data "$work/mine" --save "$work/mine/train-images-idx3-ubyte"
-check "nothing of them changed" eval 'for file in "$work"/mine/*; do cmp "$file" "$digits/${file##*/}" || exit 1; done'
+unchanged() {
+  local file
+  for file in "$work"/mine/*; do cmp "$file" "$digits/${file##*/}" || return 1; done
+}
+check "nothing of them changed" unchanged
 check "a file beside the images" "$train" --data "$work/mine" --layers 4 --epochs 1 --threads 1 --save "$work/mine/new.json" >/dev/null
 check "again" "$train" --data "$work/mine" --layers 4 --epochs 1 --threads 1 --save "$work/mine/new.json" >/dev/null
 check "standard output is no model" exits 2 '--save: expected a file, got -' "$train" "${short[@]}" --save -
-check "an empty path" exits 2 '--save: must not be empty' "$train" "${short[@]}" --save ""
+check "an empty path" exits 2 '--save: expected a value, got an empty one' "$train" "${short[@]}" --save ""
 
 # At the end: a device that is full only then.
 check "a save that fails at the end" exits 1 "/dev/full: cannot write: No space left on device; saved as $TMPDIR/qtape-" "$train" "${short[@]}" --save /dev/full --json "$work/r.json"

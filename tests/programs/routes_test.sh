@@ -33,14 +33,20 @@ check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" 
 "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/c.json" -o "$work/whole.json" >/dev/null
 "$tool" train "$work/c.json" "${train_data[@]}" --epochs 2 --threads 2 --resume -o "$work/resumed.json" >/dev/null
 check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.json"
-cp "$work/c.json" "$work/kept.json"
-check "it resumes with its own settings, to its checkpoint" "$tool" train "$work/c.json" "${train_data[@]}" --threads 1 --resume >/dev/null
-check "which stays as it was" cmp "$work/c.json" "$work/kept.json"
-for option in "--epochs 3" "--lr 0.1" "--batch 32" "--seed 7" "--float" "--weight-bits 3" "--damping 1" "--teacher $work/w8a8.json"; do
+check "a finished run goes on to its end" "$tool" train "$work/c.json" "${train_data[@]}" --threads 1 --resume >/dev/null
+check "kill -9 in the middle" kill_after "$work/cut.json" "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/cut.json"
+check "a killed run goes on" "$tool" train "$work/cut.json" "${train_data[@]}" --threads 1 --resume -o "$work/after.json" >/dev/null
+check "to the same model" cmp "$work/whole.json" "$work/after.json"
+check "and goes on writing its checkpoint" same "$(replayed "$work/cut.json")" "$(replayed "$work/after.json")"
+for option in "--epochs 3" "--lr 0.1" "--batch 32" "--seed 7" "--float" "--weight-bits 3" "--damping 1"; do
   # shellcheck disable=SC2086
   check "$option beside --resume" exits 2 "qtape: ${option%% *}: the checkpoint was made with another value" "$tool" train "$work/c.json" "${train_data[@]}" --resume $option
 done
 "$train" "${short[@]}" --epochs 1 --checkpoint "$work/mlp.json" >/dev/null
+check "a teacher beside --resume" exits 2 'qtape: --teacher: the checkpoint was made with another one' "$tool" train "$work/c.json" "${train_data[@]}" --resume --teacher "$work/w8a8.json"
+"$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 1 --threads 1 --teacher "$work/lenet.onnx" --checkpoint "$work/taught.json" >/dev/null
+check "its teacher is needed again" exits 2 'qtape: --teacher is missing: the run has one' "$tool" train "$work/taught.json" "${train_data[@]}" --resume
+check "from wherever it is" "$tool" train "$work/taught.json" "${train_data[@]}" --threads 1 --resume --teacher "$work/lenet.json" >/dev/null
 check "a checkpoint of another program" exits 2 "qtape: --resume: $work/mlp.json is a checkpoint of train_mlp, which continues it" "$tool" train "$work/mlp.json" --data "$digits" --resume
 check "options of new quantizers beside old ones" exits 2 "qtape: --weight-bits: $work/w4a4.json has quantizers of its own" "$tool" calibrate "$work/w4a4.json" "${train_data[@]}" --weight-bits 8
 check "weights of too many bits" exits 1 'would have no integer form' "$tool" train "$work/w4a4.json" "${train_data[@]}" --weight-bits 12 --epochs 1 -o "$work/n.json"

@@ -34,8 +34,10 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
 }  // namespace
 
 std::vector<std::string> DataOptions::paths() const {
-  std::vector<std::string> paths = {array_file_of(input), array_file_of(labels),
-                                    array_file_of(test_input), array_file_of(test_labels)};
+  std::vector<std::string> paths;
+  for (const std::string& place : {input, labels, test_input, test_labels}) {
+    std::ranges::move(data::array_files(place), std::back_inserter(paths));
+  }
   if (!directory.empty())
     std::ranges::move(data::mnist_files(directory), std::back_inserter(paths));
   return paths;
@@ -47,7 +49,11 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
   for (const NodeId id : ids(graph)) {
     const Node& node = graph[id];
     const auto* input = std::get_if<Input>(&node.op);
-    if (input == nullptr || !needed[at(id)]) continue;
+    if (input == nullptr) continue;
+    if (!needed[at(id)]) {
+      needs.others.push_back({node.label, sample_of(node.type, input->batch)});
+      continue;
+    }
     needs.inputs.push_back(text_of(node.label, node.type, input->batch));
     needs.wanted.push_back({node.label, sample_of(node.type, input->batch)});
   }
@@ -74,12 +80,16 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
 
 namespace {
 
-/// Throws ArgumentError unless a target is labels, of samples or of places, or has the shape of
-/// an answer.
-void check_targets(const data::Dataset& set, const std::string& file, const DataNeeds& needs) {
+/// Throws ArgumentError, which begins with `option`, unless a target is labels, of samples or
+/// of places, has the shape of an answer, or is for an input of a loss.
+void check_targets(const data::Dataset& set, std::string_view option, const std::string& file,
+                   const DataNeeds& needs) {
   for (const size_t index : target_columns(set)) {
     const data::Column& column = set.columns()[index];
-    if (column.classes > 0) continue;
+    const auto of_column = [&](const data::WantedInput& input) {
+      return input.sample.elements() == column.sample.elements();
+    };
+    if (column.classes > 0 || std::ranges::any_of(needs.others, of_column)) continue;
     std::string expected;
     for (const data::WantedInput& answer : needs.answers) {
       std::vector<int64_t> batch = {1};
@@ -93,9 +103,9 @@ void check_targets(const data::Dataset& set, const std::string& file, const Data
                               to_string(TensorType{DType::F32, answer.sample}));
     }
     require<ArgumentError>(expected.empty(),
-                           "--labels: {} has {} for each sample, expected one integer, or the "
-                           "values of the answer {}",
-                           file, to_string(column.sample), expected);
+                           "{}: {} has {} for each sample, expected one integer, or the values "
+                           "of an answer: {}",
+                           option, file, to_string(column.sample), expected);
   }
 }
 
@@ -112,19 +122,20 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
                          "--test-input needs --input");
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
-    const auto read = [&](const std::string& inputs, const std::string& labels) {
+    const auto read = [&](const std::string& inputs, const std::string& labels,
+                          const std::string& prefix) {
       data::Dataset set =
           data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
-      require<ArgumentError>(set.size() > 0, "--input: {} has no samples", inputs);
-      check_targets(set, labels, needs);
+      require<ArgumentError>(set.size() > 0, "{}input: {} has no samples", prefix, inputs);
+      check_targets(set, prefix + "labels", labels, needs);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
         console::print("{} bytes of samples stay in files and are read when used\n", bytes);
       }
       return set;
     };
-    const data::Dataset set = read(options.input, options.labels);
+    const data::Dataset set = read(options.input, options.labels, "--");
     if (options.test_input.empty()) return {set, options.trains ? data::Dataset() : set};
-    return {set, read(options.test_input, options.test_labels)};
+    return {set, read(options.test_input, options.test_labels, "--test-")};
   }
   fail<ArgumentError>(
       "{} needs data for input {}: --data FOLDER of MNIST-format files, or --input FILE and "

@@ -59,7 +59,8 @@ struct DataNeeds {
   std::vector<std::string> inputs;  ///< `'x' f32[784]`, dtype and shape of a sample
   std::vector<data::WantedInput> wanted = {};
   std::vector<data::WantedInput> answers = {};
-  std::string otherwise = {};  ///< alternative to data: `, or --random COUNT`
+  std::vector<data::WantedInput> others = {};  ///< inputs of losses alone
+  std::string otherwise = {};                  ///< alternative to data: `, or --random COUNT`
 };
 /// Return the answers of a model or a program, and the inputs that they need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);

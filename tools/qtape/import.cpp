@@ -104,7 +104,7 @@ void print(const ImportReport& report) {
 }
 
 /// True if a file begins as a `.tflite` model does; false if it cannot be read, and for a pipe,
-/// of which nothing can be read twice.
+/// which cannot be read twice.
 bool is_tflite_file(const std::string& path) {
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none)) return false;

@@ -18,12 +18,7 @@ void add_data(CLI::App& command, DataOptions& data, int& threads) {
 }
 
 void add_output(CLI::App& command, std::string& output, const std::string& doc) {
-  const auto not_empty = [](const std::string& text) {
-    return text.empty() ? std::string("must not be empty") : std::string();
-  };
-  command.add_option("-o,--output", output, doc)
-      ->required()
-      ->check(CLI::Validator(not_empty, ""));
+  command.add_option("-o,--output", output, doc)->required();
 }
 
 void add_json(CLI::App& command, std::string& json) {

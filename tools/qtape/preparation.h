@@ -40,8 +40,8 @@ Model before_softmax(Model model);
 /// Throws GraphError that lists the parts of the model without an integer form; prints the list
 /// instead if `allowed`.
 void judge(const Graph& graph, bool allowed, Preparation& report);
-/// The same for the quantizers that a model has got since: of the parts those that `report`
-/// does not list yet, such as products with weights of too many bits.
+/// Does the same for quantizers added since then, for parts that `report` does not list yet,
+/// such as products whose weights have too many bits.
 void judge_quantized(const Graph& graph, bool allowed, Preparation& report);
 /// Applies rewritten, then judge.
 Model prepared(Model model, bool float_parts, Preparation& report);

@@ -118,7 +118,6 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .checkpoint = command.checkpoint,
                      .resume = command.resume,
                      .report = command.report,
-                     .sections = {{"settings", settings_of(command)}},
                      .shards = command.shards,
                      .exchange = command.exchange,
                      .seed = static_cast<uint64_t>(command.seed),
@@ -178,8 +177,9 @@ FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOption
     const std::string left =
         checkpoint.empty()
             ? "nothing is kept without --checkpoint"
-            : fmt::format("continue with: qtape train {} --resume, and the same data",
-                          checkpoint);
+            : fmt::format(
+                  "continue with: qtape train {} --resume, and the same data and teacher",
+                  checkpoint);
     throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
 }
@@ -204,13 +204,15 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
                         const TrainCommand& command, const data::Split& data,
                         TrainReport& report) {
   FitOptions options = options_of(command, model, data);
+  options.sections["settings"] = settings_of(command, teacher);
   if (teacher) {
     options.distillation = Distillation{.teacher = &*teacher,
                                         .temperature = command.temperature,
                                         .share = command.teacher_share};
   }
   if (options.batch < command.batch) {
-    console::print("a batch has all {} samples, fewer than {}\n", options.batch, command.batch);
+    console::print("--batch {}: the data have only {} samples; each batch has all of them\n",
+                   command.batch, options.batch);
   }
   const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
   check(result.skipped_batches < result.step,
@@ -235,8 +237,9 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
 /// Outputs of the run, of which the process that leads writes all.
 void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
   // A pipe that was read from cannot be written.
+  std::error_code none;
   if (command.resume && command.checkpoint.empty() &&
-      std::filesystem::is_regular_file(command.model)) {
+      std::filesystem::is_regular_file(command.model, none)) {
     command.checkpoint = command.model;
   }
   const bool kept = !command.output.empty() || !command.checkpoint.empty();
@@ -250,6 +253,10 @@ void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
   files.expect_run("--report", command.report);
   files.reads({command.model});
   files.expect_text("--json", command.json);
+  require<ArgumentError>(
+      !command.norms || !command.output.empty(),
+      "--norms needs --output: a checkpoint is written before the statistics "
+      "are re-estimated");
   require<ArgumentError>(kept,
                          "--output is missing: without it, or --checkpoint, the trained model "
                          "would be lost");
@@ -263,12 +270,12 @@ void train(TrainCommand& command) {
   examples::OutputFiles files;
   expect_outputs(command, files);
   Model model(read_model(command.model, files));
-  if (command.resume) take_settings(command, model);
+  std::optional<Model> teacher;
+  if (!command.teacher.empty()) teacher.emplace(read_model(command.teacher, files));
+  if (command.resume) take_settings(command, model, teacher);
   refuse_useless(command);
   const Trained trained = quantizers_for(model.graph(), command);
   TrainReport report;
-  std::optional<Model> teacher;
-  if (!command.teacher.empty()) teacher.emplace(read_model(command.teacher, files));
   std::optional<Model> start;
   if (!command.resume) {
     start = naming<GraphError>(command.model,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/programs/console/standard_output.h"
@@ -11,19 +13,21 @@ namespace {
 
 /// Kind of the section of a checkpoint that holds the settings of the command.
 constexpr std::string_view settings_kind = "qtape train";
+constexpr std::string_view place = "/sections/settings";
 
 }  // namespace
 
-Section settings_of(const TrainCommand& command) {
+Section settings_of(const TrainCommand& command, const std::optional<Model>& teacher) {
   Section section{std::string(settings_kind), {}, {}};
   settings::put_fields<TrainRun>(command, "", section);
   settings::put_fields<FewBits>(command, "", section);
   settings::put_fields(command.recipe, "", section);
+  section.settings["teacher"] = teacher ? teacher->parameters().sha256() : "";
   return section;
 }
 
-void take_settings(TrainCommand& command, const Model& model) {
-  constexpr std::string_view place = "/sections/settings";
+void take_settings(TrainCommand& command, const Model& model,
+                   const std::optional<Model>& teacher) {
   require<ArgumentError>(model.sections().contains("progress"),
                          "--resume: {} is not a checkpoint", command.model);
   const auto found = model.sections().find("settings");
@@ -36,10 +40,17 @@ void take_settings(TrainCommand& command, const Model& model) {
                          "--resume: {} is a checkpoint of {}, which continues it",
                          command.model, printable(section.kind));
   TrainCommand resumed = command;
-  settings::take_fields<TrainRun>(place, section, "", resumed);
-  settings::take_fields<FewBits>(place, section, "", resumed);
-  settings::take_fields(place, section, "", resumed.recipe);
-  settings::refuse_unknown(place, section, settings_of(resumed));
+  naming<FormatError>(command.model, [&] {
+    settings::take_fields<TrainRun>(place, section, "", resumed);
+    settings::take_fields<FewBits>(place, section, "", resumed);
+    settings::take_fields(place, section, "", resumed.recipe);
+    settings::refuse_unknown(place, section, settings_of(resumed, teacher));
+  });
+  // A path would be that of another file, or of none, in another folder.
+  const std::string taught = std::exchange(resumed.teacher, command.teacher);
+  require<ArgumentError>(taught.empty() || teacher, "--teacher is missing: the run has one");
+  require<ArgumentError>(taught == (teacher ? teacher->parameters().sha256() : ""),
+                         "--teacher: the checkpoint was made with another one");
   examples::require_same<TrainRun>(*command.line, command, resumed);
   examples::require_same<FewBits>(*command.line, command, resumed);
   examples::require_same(*command.line, command.recipe, resumed.recipe);

@@ -91,11 +91,13 @@ struct TrainCommand : TrainRun, FewBits {
   Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
 };
 
-/// Returns the settings as the section of a checkpoint.
-Section settings_of(const TrainCommand& command);
+/// Returns the settings as the section of a checkpoint, with the SHA-256 of the teacher's
+/// values instead of its path.
+Section settings_of(const TrainCommand& command, const std::optional<Model>& teacher);
 /// Takes the settings of the run that a checkpoint, `model`, continues. Throws ArgumentError
-/// for an option with another value, and for a model that is no checkpoint of this command;
-/// says if a checkpoint has no settings.
-void take_settings(TrainCommand& command, const Model& model);
+/// for an option with another value, for another teacher, and for a model that is not a
+/// checkpoint of this command; prints a note if the checkpoint has no settings.
+void take_settings(TrainCommand& command, const Model& model,
+                   const std::optional<Model>& teacher);
 
 }  // namespace qtape::tool
