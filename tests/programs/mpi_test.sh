@@ -21,12 +21,13 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks() { # ranks N COMMAND...: without the lines of mpirun itself
   local status=0 errors=$work/mpirun.$BASHPID
   # A file rather than a process substitution, which could still write after mpirun has ended.
-  timeout 60 mpirun --oversubscribe -n "$@" 2>"$errors" || status=$?
-  grep -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' "$errors" >&2
+  rm -f "$errors"
+  timeout 60 mpirun --oversubscribe -n "$@" 2>>"$errors" || status=$?
+  grep -a -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' "$errors" >&2
   return $status
 }
 if ! ranks 2 "$train" "${short[@]}" --epochs 1 >/dev/null 2>"$work/probe" &&
-  grep -q 'btl_\|Unable to find reachable' "$work/probe"; then
+  grep -a -q 'btl_\|Unable to find reachable' "$work/probe"; then
   echo "SKIPPED: MPI cannot connect two processes here: $(grep -m 1 'btl_\|Unable' "$work/probe")"
   exit 77
 fi
@@ -57,7 +58,7 @@ check "another number of ranks continues to the same bits" same_field parameters
 
 fails() { # fails TEXT COMMAND...: one line on standard error that holds TEXT
   if "${@:2}" >"$work/out" 2>"$work/err"; then echo "succeeded"; return 1; fi
-  [ "$(grep -c "^train_mlp" "$work/err")" = 1 ] && grep -qF -- "$1" "$work/err" && return
+  [ "$(grep -a -c "^train_mlp" "$work/err")" = 1 ] && grep -a -qF -- "$1" "$work/err" && return
   echo "expected one line with: $1; got: $(cat "$work/err")"
   return 1
 }
