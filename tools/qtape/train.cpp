@@ -166,6 +166,9 @@ void refuse_useless(const TrainCommand& command) {
   refuse(command.in_float, "has no effect with --float",
          {"--damping", "--freeze-above", "--scales-lr"});
   refuse(command.data.input.empty(), "needs --input", {"--channels"});
+  require<ArgumentError>(
+      !command.norms || examples::given(*command.line, "--output"),
+      "--norms needs --output: a checkpoint is written before the statistics are re-estimated");
 }
 
 /// Trains to the end. Throws Interrupted, which states what remains of the run.
@@ -253,10 +256,6 @@ void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
   files.expect_run("--report", command.report);
   files.reads({command.model});
   files.expect_text("--json", command.json);
-  require<ArgumentError>(
-      !command.norms || !command.output.empty(),
-      "--norms needs --output: a checkpoint is written before the statistics "
-      "are re-estimated");
   require<ArgumentError>(kept,
                          "--output is missing: without it, or --checkpoint, the trained model "
                          "would be lost");
