@@ -68,8 +68,7 @@ Verifier::Verifier(const Graph& graph, const Parameters& parameters,
   std::vector<ProgramNodeId> inputs = inputs_of(conversion.program);
   std::vector<NodeId> outputs = options.convert.outputs;
   if (outputs.empty()) outputs = graph.answers();
-  subject_ = std::make_unique<LevelSubject>(LevelSubject{
-      std::move(batched), std::move(conversion), std::move(inputs), std::move(outputs)});
+  hold({std::move(batched), std::move(conversion), std::move(inputs), std::move(outputs)});
   for (const auto& pair : subject_->conversion.pairs) {
     layers_.push_back(
         {subject_->graph.name(pair.graph), program()[pair.program].value.is_accumulators()});
@@ -94,10 +93,13 @@ Verifier::Verifier(const IntegerProgram& program, const VerifyOptions& options)
     conversion.pairs.push_back({{}, id});
     layers_.push_back({conversion.program.name(id), value.is_accumulators()});
   }
-  subject_ = std::make_unique<LevelSubject>(
-      LevelSubject{{}, std::move(conversion), std::move(inputs), {}});
+  hold({{}, std::move(conversion), std::move(inputs), {}});
   static const Parameters none(Graph(), 0);
   prepare(none, options, {});
+}
+
+void Verifier::hold(LevelSubject subject) {
+  subject_ = Held<LevelSubject>("verifier", std::make_unique<LevelSubject>(std::move(subject)));
 }
 
 void Verifier::prepare(const Parameters& parameters, const VerifyOptions& options,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "qtape/core/fields.h"
+#include "qtape/core/held.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/level.h"
@@ -68,6 +69,7 @@ struct Mismatch {
 std::string to_string(const Mismatch& mismatch);
 
 /// Runs samples at all levels. `parameters` are only read and must outlive the verifier.
+/// Movable, not copyable; access to the program of a moved-from verifier throws GraphError.
 class Verifier {
  public:
   /// Throws like convert, and ArgumentError for options out of range and for a program without
@@ -113,6 +115,7 @@ class Verifier {
   std::string report(Level level = Level::Backend) const;
 
  private:
+  void hold(LevelSubject subject);
   /// Prepares memory and runners for the subject.
   void prepare(const Parameters& parameters, const VerifyOptions& options,
                const SessionHooks& hooks);
@@ -126,7 +129,7 @@ class Verifier {
 
   int64_t batch_ = 0;
   int64_t samples_ = 0;
-  std::unique_ptr<LevelSubject> subject_;
+  Held<LevelSubject> subject_{"verifier", nullptr};
   std::vector<Tensor> fed_values_;  // by input
   std::map<Level, std::unique_ptr<LevelRunner>> runners_;
   std::vector<LayerComparison> layers_;

@@ -62,8 +62,10 @@ void Graph::note_states(std::span<const Slot> slots, const Keep& keep,
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!is_persistent((*this)[operands[i]].op)) continue;
     StateUse& use = states_[operands[i]];
-    (slots[i].access == Access::ReadWrite ? use.writer : use.reader) = id;
-    if (keep.operand(i) || keep.view) use.keeper = id;
+    std::optional<NodeId>& user =
+        slots[i].access == Access::ReadWrite ? use.writer : use.reader;
+    if (!user) user = id;
+    if ((keep.operand(i) || keep.view) && !use.keeper) use.keeper = id;
   }
 }
 
@@ -114,6 +116,23 @@ NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
   } catch (const GraphError& error) {
     throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
   }
+}
+
+void Graph::remove_from(int64_t first) {
+  const auto is_removed = [&](std::optional<NodeId> id) { return id && id->index >= first; };
+  std::erase_if(states_, [&](const auto& state) { return is_removed(state.first); });
+  for (auto& [state, use] : states_) {
+    for (std::optional<NodeId>* user : {&use.writer, &use.reader, &use.keeper}) {
+      if (is_removed(*user)) user->reset();
+    }
+  }
+  std::erase_if(labels_, [&](const auto& label) { return is_removed(label.second); });
+  nodes_.erase(nodes_.begin() + first, nodes_.end());
+  const bool batched = std::ranges::any_of(nodes_, [](const Node& node) {
+    const auto* input = std::get_if<Input>(&node.op);
+    return input != nullptr && input->batch;
+  });
+  if (!batched) batch_.reset();
 }
 
 void Graph::set_outputs(std::vector<NodeId> outputs) {

@@ -58,6 +58,19 @@ class Graph : public NodeList<Graph, Node> {
   /// Outputs that are not losses, in order: the predictions of the network.
   std::vector<NodeId> answers() const;
 
+  /// Calls `add`, which appends nodes, and returns its result. If it throws, the nodes that it
+  /// appended are removed. `add` must not set outputs.
+  template <class Add>
+  auto all_or_nothing(const Add& add) {
+    const int64_t before = size();
+    try {
+      return add();
+    } catch (...) {
+      remove_from(before);
+      throw;
+    }
+  }
+
   /// Returns this graph with another batch extent, with all types inferred again. Throws
   /// GraphError if the ops reject it.
   Graph with_batch(int64_t batch) const;
@@ -69,8 +82,8 @@ class Graph : public NodeList<Graph, Node> {
  private:
   struct StateUse {
     std::optional<NodeId> writer;
-    std::optional<NodeId> reader;
-    std::optional<NodeId> keeper;  ///< reads it after forward (backward or view)
+    std::optional<NodeId> reader;  ///< the first one
+    std::optional<NodeId> keeper;  ///< the first that reads it after forward (backward or view)
   };
 
   void check_operands(std::span<const Slot> slots, std::span<const NodeId> operands) const;
@@ -80,6 +93,9 @@ class Graph : public NodeList<Graph, Node> {
                    std::span<const NodeId> operands, NodeId id);
   TensorType infer(const Op& op, std::span<const NodeId> operands) const;
   void check_scales(std::span<const Slot> slots, std::span<const NodeId> operands) const;
+
+  /// Removes all nodes from index `first` on.
+  void remove_from(int64_t first);
 
   bool depends_on_parameters(NodeId id) const;
 

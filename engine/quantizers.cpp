@@ -140,16 +140,18 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
   for (const QuantizerOperand& operand : operands) {
     types.push_back(operand_type(operand, granularity, type));
   }
-  // Checked before anything is added, so that a failure leaves no stray states.
+  // Checked first, so that the error names the quantizer rather than one of its states.
   (void)contract(quantizer, types);
-  std::vector<NodeId> ids = {x};
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const auto& [dtype, shape] = types[i + 1];
-    const Op leaf = operands[i].trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
-                                        : Op{State{.dtype = dtype, .shape = shape}};
-    ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operands[i].name)));
-  }
-  return graph.add(quantizer, ids, label + ".quantized");
+  return graph.all_or_nothing([&] {
+    std::vector<NodeId> ids = {x};
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const auto& [dtype, shape] = types[i + 1];
+      const Op leaf = operands[i].trained ? Op{Parameter{.dtype = dtype, .shape = shape}}
+                                          : Op{State{.dtype = dtype, .shape = shape}};
+      ids.push_back(graph.add(leaf, {}, fmt::format("{}.{}", label, operands[i].name)));
+    }
+    return graph.add(quantizer, ids, label + ".quantized");
+  });
 }
 
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,

@@ -347,7 +347,8 @@ int64_t Tape::non_finite() const {
 }
 
 void Tape::set_step(int64_t step) {
-  require<ArgumentError>(step >= 0, "step must be at least 0, got {}", step);
+  constexpr int64_t largest = int64_t{1} << 62;
+  require<ArgumentError>(step >= 0 && step <= largest, "step must be in 0..2^62, got {}", step);
   step_.number = static_cast<uint64_t>(step);
 }
 

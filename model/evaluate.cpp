@@ -88,6 +88,7 @@ class Judge {
 };
 
 Judge::Judge(const data::Dataset& dataset, const std::vector<Judged>& answers) {
+  require<ArgumentError>(dataset.size() > 0, "the data have no samples to evaluate");
   for (const Judged& each : answers) {
     answers_.push_back({each.label, {}, {}});
     if (each.metric) answers_.back().scorer.emplace(*each.metric, dataset, each.width);

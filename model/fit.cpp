@@ -130,7 +130,7 @@ class Run {
     evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads, Arithmetic{},
                        options_.exchange);
     Metric metric = metric_of(choice->kind);
-    metric.name = "test " + metric.name;
+    metric.name = fmt::format("{} {}", options_.validation_name, metric.name);
     metric.measure = [this] {
       return evaluator_->run(*options_.validation, mode::eval, options_.score).score->value;
     };

@@ -66,6 +66,7 @@ struct FitOptions {
   NonFiniteLoss non_finite_loss = NonFiniteLoss::Skip;
   /// Data on which every epoch is scored, by the metric for model and data, see choose_metric.
   std::optional<data::Dataset> validation = {};
+  std::string validation_name = "validation";  ///< precedes the name of the metric
   /// Metric for `validation` instead of the default: MetricKind::AreaUnderCurve.
   std::optional<MetricKind> score = {};
   /// User-defined score of every epoch; takes precedence over `validation`.

@@ -68,10 +68,8 @@ class FoldedNorm {
   NodeId factor_;
 };
 
-/// Adds the product `op` of x and weights of shape `shape`, whose first axis is the output
-/// axis, and the additional nodes of `options`.
-NodeId layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
-             const LayerOptions& options) {
+NodeId add_layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
+                 const LayerOptions& options) {
   const DType dtype = graph[x].type.dtype;
   const std::string& label = options.label;
   NodeId w = graph.add(
@@ -101,6 +99,13 @@ NodeId layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
   }
   if (!norm) return graph.add(AddBias{}, {product, bias}, label);
   return norm->correct(graph.add(AddBias{}, {product, bias}), bias, label);
+}
+
+/// Adds the product `op` of x and weights of shape `shape`, whose first axis is the output
+/// axis, and the additional nodes of `options`.
+NodeId layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
+             const LayerOptions& options) {
+  return graph.all_or_nothing([&] { return add_layer(graph, x, op, shape, options); });
 }
 
 void check_layer(const char* name, const LayerOptions& options, const TensorType& x, bool suits,
@@ -171,8 +176,10 @@ NodeId separable_conv2d(Graph& graph, NodeId x, const Conv2d& op, const Shape& k
   depthwise.label = options.label + ".depthwise";
   LayerOptions pointwise = options;
   pointwise.label = options.label + ".pointwise";
-  const NodeId y = depthwise_conv2d(graph, x, op, kernel, std::move(depthwise));
-  return conv2d(graph, graph.add(activation, {y}), Conv2d{}, {1, 1}, pointwise);
+  return graph.all_or_nothing([&] {
+    const NodeId y = depthwise_conv2d(graph, x, op, kernel, std::move(depthwise));
+    return conv2d(graph, graph.add(activation, {y}), Conv2d{}, {1, 1}, pointwise);
+  });
 }
 
 NodeId residual(Graph& graph, NodeId branch, NodeId skip,
@@ -182,21 +189,25 @@ NodeId residual(Graph& graph, NodeId branch, NodeId skip,
   const TensorType& two = graph[skip].type;
   check(one == two, "residual '{}': branch and skip must agree, got {} and {}", label,
         to_string(one), to_string(two));
-  if (branch_quantizer) {
-    branch = add_quantizer(graph, branch, *branch_quantizer, label + ".branch");
-  }
-  if (skip_quantizer) skip = add_quantizer(graph, skip, *skip_quantizer, label + ".skip");
-  return graph.add(Add{}, {branch, skip}, label);
+  return graph.all_or_nothing([&] {
+    if (branch_quantizer) {
+      branch = add_quantizer(graph, branch, *branch_quantizer, label + ".branch");
+    }
+    if (skip_quantizer) skip = add_quantizer(graph, skip, *skip_quantizer, label + ".skip");
+    return graph.add(Add{}, {branch, skip}, label);
+  });
 }
 
 NodeId batch_norm(Graph& graph, NodeId x, const BatchNormOptions& options) {
   const TensorType type = graph[x].type;
   check(type.shape.rank() >= 2, "batch_norm '{}': x needs rank >= 2, got {}", options.label,
         to_string(type));
-  const NormLeaves leaves =
-      add_norm_leaves(graph, {type.dtype, {type.shape[-1]}}, options.label);
-  return graph.add(options.op, {x, leaves.gamma, leaves.beta, leaves.mean, leaves.variance},
-                   options.label);
+  return graph.all_or_nothing([&] {
+    const NormLeaves leaves =
+        add_norm_leaves(graph, {type.dtype, {type.shape[-1]}}, options.label);
+    return graph.add(options.op, {x, leaves.gamma, leaves.beta, leaves.mean, leaves.variance},
+                     options.label);
+  });
 }
 
 }  // namespace qtape

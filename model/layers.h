@@ -1,4 +1,5 @@
-// Layers: functions that add the usual nodes with the usual labels.
+// Layers: functions that add the usual nodes with the usual labels. One that throws adds
+// nothing.
 #pragma once
 
 #include <optional>

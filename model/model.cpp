@@ -130,34 +130,35 @@ Model::Model(Graph graph, const Parameters& values) : Model(std::move(graph)) {
 }
 
 Model::Model(SavedModel saved)
-    : graph_(std::move(saved.graph)),
-      parameters_(std::make_unique<Parameters>(std::move(saved.parameters))),
-      sections_(std::move(saved.sections)) {
-  check(!graph_.outputs().empty(), "the graph names no outputs");
-  outputs_ = graph_.answers();
-  check(!outputs_.empty(), "all outputs of the graph are losses: it has no answer");
-  const std::vector<NodeId> losses = graph_.losses();
-  if (!losses.empty()) loss_ = losses[0];
+    : parts_("model",
+             std::make_unique<Parts>(Parts{std::move(saved.graph), std::move(saved.parameters),
+                                           std::move(saved.sections)})) {
+  check(!graph().outputs().empty(), "the graph names no outputs");
+  parts_->outputs = graph().answers();
+  check(!outputs().empty(), "all outputs of the graph are losses: it has no answer");
+  const std::vector<NodeId> losses = graph().losses();
+  if (!losses.empty()) parts_->loss = losses[0];
 }
 
 Model Model::load(const std::string& path) { return Model(load_model(path)); }
 
-void Model::save(const std::string& path) const { save_model(path, graph_, *parameters_); }
+void Model::save(const std::string& path) const { save_model(path, graph(), parameters()); }
 
 int64_t Model::take_over(const Parameters& other) {
   std::vector<const ParameterEntry*> taken;
-  for (const ParameterEntry& each : parameters_->entries()) {
+  for (const ParameterEntry& each : parameters().entries()) {
     const ParameterEntry* found = other.find(each.name);
     if (found == nullptr) continue;
     detail::check_same_type(each, *found);
     taken.push_back(&each);
   }
-  for (const ParameterEntry* each : taken) parameters_->set(each->name, other.get(each->name));
+  for (const ParameterEntry* each : taken) parameters().set(each->name, other.get(each->name));
   return static_cast<int64_t>(taken.size());
 }
 
 IntegerProgram Model::integers(Requantization requantization) const {
-  return convert(graph_, *parameters_, {.requantization = requantization, .outputs = outputs_});
+  return convert(graph(), parameters(),
+                 {.requantization = requantization, .outputs = outputs()});
 }
 
 Evaluation evaluate(const Model& model, const data::Dataset& dataset, int threads) {
@@ -199,6 +200,7 @@ NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dat
 
 Verifier verify(const Model& model, const data::Dataset& dataset, Requantization requantization,
                 int threads) {
+  require<ArgumentError>(dataset.size() > 0, "the data have no samples to verify");
   VerifyOptions options;
   options.convert.requantization = requantization;
   options.convert.outputs = model.outputs();

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "qtape/core/held.h"
 #include "qtape/data/dataset.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/deploy/verify.h"
@@ -24,7 +24,8 @@ namespace detail {
 void check_same_type(const ParameterEntry& wanted, const ParameterEntry& found);
 }  // namespace detail
 
-/// Owns graph and values. Functions that do not change them are const. Movable, not copyable.
+/// Owns graph and values. Functions that do not change them are const. Movable, not copyable;
+/// a moved-from model can be assigned to or destroyed, everything else throws GraphError.
 class Model {
  public:
   /// The network with the result `answer`, with parameters initialized by `seed`. Without a
@@ -49,23 +50,23 @@ class Model {
   /// IoError or FormatError.
   void save(const std::string& path) const;
 
-  const Graph& graph() const { return graph_; }
-  Parameters& parameters() { return *parameters_; }
-  const Parameters& parameters() const { return *parameters_; }
+  const Graph& graph() const { return parts_->graph; }
+  Parameters& parameters() { return parts_->parameters; }
+  const Parameters& parameters() const { return parts_->parameters; }
   /// Returns the answers, in order; all of them are deployed. See Graph::answers.
-  const std::vector<NodeId>& outputs() const { return outputs_; }
+  const std::vector<NodeId>& outputs() const { return parts_->outputs; }
   /// Returns the first of outputs(), which metrics score.
-  NodeId answer() const { return outputs_[0]; }
+  NodeId answer() const { return outputs()[0]; }
   /// Returns the node that training minimizes: the first of Graph::losses.
-  const std::optional<NodeId>& loss() const { return loss_; }
+  const std::optional<NodeId>& loss() const { return parts_->loss; }
   /// Returns the sections of a checkpoint: settings, optimizer, schedule and progress.
-  const std::map<std::string, Section>& sections() const { return sections_; }
+  const std::map<std::string, Section>& sections() const { return parts_->sections; }
 
   /// Replaces a value. Throws GraphError for an unknown name, another dtype or shape, or a
   /// wrong number of elements.
   template <Element T>
   void set(std::string_view name, std::span<const T> values) {
-    parameters_->set(name, Tensor::of<T>(parameters_->at(name).type.shape, values));
+    parameters().set(name, Tensor::of<T>(parameters().at(name).type.shape, values));
   }
 
   /// Copies those of this model's parameters and states that `other` holds, by name; returns
@@ -76,11 +77,15 @@ class Model {
   IntegerProgram integers(Requantization requantization) const;
 
  private:
-  Graph graph_;
-  std::unique_ptr<Parameters> parameters_;
-  std::map<std::string, Section> sections_;
-  std::vector<NodeId> outputs_;
-  std::optional<NodeId> loss_;
+  struct Parts {
+    Graph graph;
+    Parameters parameters;
+    std::map<std::string, Section> sections;
+    std::vector<NodeId> outputs = {};
+    std::optional<NodeId> loss = {};
+  };
+
+  Held<Parts> parts_;
 };
 
 /// Evaluates the model on `dataset`. Throws ArgumentError for data that do not fit.

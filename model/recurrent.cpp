@@ -156,26 +156,34 @@ std::vector<LstmState> run_lstm(Cell& cell, LstmState now) {
 }  // namespace
 
 std::vector<NodeId> gru(Graph& graph, NodeId x, NodeId h, const RecurrentOptions& options) {
-  Cell cell(graph, x, 3, options);
-  return run_gru(cell, cell.start(h, "state"));
+  return graph.all_or_nothing([&] {
+    Cell cell(graph, x, 3, options);
+    return run_gru(cell, cell.start(h, "state"));
+  });
 }
 
 std::vector<NodeId> gru(Graph& graph, NodeId x, const RecurrentOptions& options) {
-  Cell cell(graph, x, 3, options);
-  return run_gru(cell, cell.zeros("state"));
+  return graph.all_or_nothing([&] {
+    Cell cell(graph, x, 3, options);
+    return run_gru(cell, cell.zeros("state"));
+  });
 }
 
 std::vector<LstmState> lstm(Graph& graph, NodeId x, const LstmState& state,
                             const RecurrentOptions& options) {
-  Cell cell(graph, x, 4, options);
-  const NodeId h = cell.start(state.h, "state");
-  return run_lstm(cell, {h, cell.start(state.c, "cell")});
+  return graph.all_or_nothing([&] {
+    Cell cell(graph, x, 4, options);
+    const NodeId h = cell.start(state.h, "state");
+    return run_lstm(cell, {h, cell.start(state.c, "cell")});
+  });
 }
 
 std::vector<LstmState> lstm(Graph& graph, NodeId x, const RecurrentOptions& options) {
-  Cell cell(graph, x, 4, options);
-  const NodeId h = cell.zeros("state");
-  return run_lstm(cell, {h, cell.zeros("cell")});
+  return graph.all_or_nothing([&] {
+    Cell cell(graph, x, 4, options);
+    const NodeId h = cell.zeros("state");
+    return run_lstm(cell, {h, cell.zeros("cell")});
+  });
 }
 
 }  // namespace qtape

@@ -1,4 +1,5 @@
-// Recurrent layers, unrolled: one set of nodes for each step, with shared weights.
+// Recurrent layers, unrolled: one set of nodes for each step, with shared weights. A layer that
+// throws adds nothing.
 #pragma once
 
 #include <optional>

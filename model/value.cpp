@@ -100,6 +100,9 @@ Value reshape(const Value& x, const std::vector<int64_t>& sample) {
     int64_t known = 1;
     for (const int64_t extent : sample) known *= extent == -1 ? 1 : extent;
     const int64_t elements = x.shape().elements();
+    require<GraphError>(std::ranges::count(sample, -1) == 1,
+                        "{}: only one extent may be -1, got {}", x.graph().describe(x.id()),
+                        fmt::join(sample, ", "));
     require<GraphError>(known > 0 && elements % known == 0,
                         "{}: {} elements of a sample do not divide into {}",
                         x.graph().describe(x.id()), elements, fmt::join(sample, ", "));

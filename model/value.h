@@ -6,7 +6,7 @@
 //
 // A value is a node of a graph that grows with each expression; `node` gives access to every op
 // of a graph. Functions throw GraphError, which names the node, for operands that do not fit
-// and for values of different networks.
+// and for values of different networks; they add nothing then.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,11 @@ struct Building;
 /// A node of a network that grows with each expression.
 class Value {
  public:
+  // No moves, which would leave an empty value.
+  Value(const Value&) = default;
+  Value& operator=(const Value&) = default;
+  ~Value() = default;
+
   /// Returns the shape of one sample, or the whole shape for values that depend on no input.
   Shape shape() const;
   DType dtype() const;
@@ -50,6 +55,10 @@ class Value {
 class Network {
  public:
   Network();
+  Network(const Network&) = default;
+  Network& operator=(const Network&) = default;
+  ~Network() = default;
+
   /// Adds an input whose samples have this shape; the batch extent is set when the network
   /// runs. Throws GraphError for a label in use.
   Value input(std::string label, const Shape& sample, DType dtype = DType::F32);

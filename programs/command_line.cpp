@@ -177,7 +177,17 @@ CLI::Option& add_option(CLI::App& app, const Option& option) {
   return result;
 }
 
-bool given(const CLI::App& app, const std::string& option) { return app.count(option) > 0; }
+bool given(const CLI::App& app, const std::string& option) {
+  const CLI::Option* found = app.get_option_no_throw(option);
+  return found != nullptr && found->count() > 0;
+}
+
+void refuse_useless(const CLI::App& app, bool useless, std::string_view why,
+                    std::initializer_list<const char*> options) {
+  for (const char* option : options) {
+    require<ArgumentError>(!useless || !given(app, option), "{} {}", option, why);
+  }
+}
 
 bool any_given(const std::vector<CLI::Option*>& options) {
   return std::ranges::any_of(options,

@@ -120,8 +120,12 @@ void add_setting(CLI::App& app, Value T::*member, Value& value) {
   require<Error>(found, "no row of fields() describes this member");
 }
 
-/// True if an option of `app` was given.
+/// True if `app` has the option and it was given.
 bool given(const CLI::App& app, const std::string& option);
+/// Throws ArgumentError, which ends with `why`, if one of `options` was given although
+/// `useless`.
+void refuse_useless(const CLI::App& app, bool useless, std::string_view why,
+                    std::initializer_list<const char*> options);
 /// True if one of the options was given.
 bool any_given(const std::vector<CLI::Option*>& options);
 
@@ -151,6 +155,7 @@ class CommandLine {
   }
 
   CLI::App& app() { return *app_; }
+  const CLI::App& app() const { return *app_; }
 
  private:
   std::unique_ptr<CLI::App> app_;

@@ -20,6 +20,14 @@ void add_options(CommandLine& line, ProgramOptions& options) {
             "write the generated data to this folder, as MNIST-format IDX files for --data"});
 }
 
+void refuse_useless_options(const CommandLine& line, const TrainingSettings& recipe,
+                            const ProgramOptions& options) {
+  refuse_useless(line.app(), !recipe.data.empty(), "has no effect with --data",
+                 {"--samples", "--digits"});
+  refuse_useless(line.app(), options.checkpoint.empty(), "needs --checkpoint or --resume",
+                 {"--checkpoint-every"});
+}
+
 std::string describe(const TrainingSettings& recipe) {
   const auto bits = [](int64_t b) {
     return b == 0 ? std::string("float") : fmt::format("{} bits", b);
@@ -76,9 +84,9 @@ void print_folding(Model& model, const data::Dataset& images, int threads) {
       found->different, found->compared);
 }
 
-void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
-            const std::string& json, OutputFiles& files) {
-  console::print("test accuracy {:.2f} %, median step {:.0f} us\n",
+void finish(const Model& model, const TrainingSettings& recipe, const RunResult& result,
+            const ProgramOptions& options, const std::string& json, OutputFiles& files) {
+  console::print("{} accuracy {:.2f} %, median step {:.0f} us\n", scored_data(recipe),
                  result.test.accuracy.value_or(0), result.fit.step_us);
   if (const std::string skipped = skipped_text(result.fit); !skipped.empty()) {
     console::print("{}\n", skipped);

@@ -63,8 +63,12 @@ RunResult train(Model& model, const TrainingSettings& recipe, const data::Split&
 void print_folding(Model& model, const data::Dataset& images, int threads);
 
 /// Prints the result, saves the model and writes `json`.
-void finish(const Model& model, const RunResult& result, const ProgramOptions& options,
-            const std::string& json, OutputFiles& files);
+void finish(const Model& model, const TrainingSettings& recipe, const RunResult& result,
+            const ProgramOptions& options, const std::string& json, OutputFiles& files);
+
+/// Throws ArgumentError for given options that have no effect.
+void refuse_useless_options(const CommandLine& line, const TrainingSettings& recipe,
+                            const ProgramOptions& options);
 
 /// Loads the checkpoint from which to continue, if there is one, and its settings.
 template <ClassifierSettings S>
@@ -108,6 +112,7 @@ template <ClassifierSettings S>
 void run(CommandLine& line, S& settings, ProgramOptions& options) {
   std::optional<Model> checkpoint = resume(line, settings, options);
   validate(settings);
+  refuse_useless_options(line, settings.recipe, options);
   OutputFiles files;
   const std::string& folder = settings.recipe.data;
   if (!folder.empty()) files.reads(data::mnist_files(folder));
@@ -121,14 +126,15 @@ void run(CommandLine& line, S& settings, ProgramOptions& options) {
       "--save-data writes generated data and cannot be combined with --data");
   const data::Split data = load_data(settings);
   if (!options.save_data.empty()) data::write_mnist(options.save_data, settings.generate());
-  console::print("{} training and {} test samples of {}, model {}, {}\n", data.train.size(),
-                 data.test.size(), data_name(settings), to_string_view(settings.model),
-                 describe(settings.recipe));
+  console::print("{} training and {} {} samples of {}, model {}, {}\n", data.train.size(),
+                 data.test.size(), scored_data(settings.recipe), data_name(settings),
+                 to_string_view(settings.model), describe(settings.recipe));
   Model model = make_model(settings, std::move(checkpoint), data, options.threads);
   print_ends(model.graph(), settings.recipe);
   const RunResult result =
       train(model, settings.recipe, data, options, settings_section(settings));
-  finish(model, result, options, report_json(settings, options.threads, result), files);
+  finish(model, settings.recipe, result, options,
+         report_json(settings, options.threads, result), files);
   print_folding(model, data.test, options.threads);
 }
 

@@ -1,5 +1,7 @@
 #include "qtape/examples/classifier/training.h"
 
+#include <fmt/format.h>
+
 #include "qtape/integer/training/exact.h"
 
 namespace qtape::examples {
@@ -9,9 +11,10 @@ RunResult train(Model& model, const TrainingSettings& recipe, const data::Split&
   Evaluator evaluator(model.graph(), model.parameters(), options.threads, exact(recipe.exact),
                       options.exchange);
   evaluator.compare(data.test);
-  options.metric = Metric{.name = "test accuracy", .unit = " %", .measure = [&] {
-                            return evaluator.run(data.test).accuracy.value_or(0);
-                          }};
+  options.metric = Metric{
+      .name = fmt::format("{} accuracy", scored_data(recipe)), .unit = " %", .measure = [&] {
+        return evaluator.run(data.test).accuracy.value_or(0);
+      }};
   RunResult result{.fit = fit(model, data.train, options)};
   if (result.fit.stopped) return result;
   result.test = evaluator.run(data.test);

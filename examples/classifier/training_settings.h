@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "qtape/core/gradient_precision.h"
@@ -133,6 +134,11 @@ struct TrainingSettings {
   }
   bool operator==(const TrainingSettings&) const = default;
 };
+
+/// Returns the name of the data on which a run is scored: "test" or "holdout".
+inline std::string_view scored_data(const TrainingSettings& recipe) {
+  return recipe.holdout > 0 ? "holdout" : "test";
+}
 
 /// True if weights or activations have 3 bits or fewer.
 bool has_few_bits(const TrainingSettings& recipe);

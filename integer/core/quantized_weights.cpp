@@ -19,9 +19,11 @@ std::span<const T> elements(const Tensor& tensor) {
 }
 
 void check_tensor(const Tensor& tensor, DType dtype, std::string_view what) {
-  check(tensor.type.dtype == dtype && tensor.type.shape.rank() == 1 &&
-            static_cast<int64_t>(tensor.data.size()) == tensor.type.bytes(),
+  check(tensor.type.dtype == dtype && tensor.type.shape.rank() == 1,
         "{} must be {} of rank 1, got {}", what, to_string_view(dtype), to_string(tensor.type));
+  check(static_cast<int64_t>(tensor.data.size()) == tensor.type.bytes(),
+        "{} hold {} bytes, {} needs {}", what, tensor.data.size(), to_string(tensor.type),
+        tensor.type.bytes());
 }
 
 void check_attributes(const QuantizedWeights& op) {
@@ -65,6 +67,7 @@ void check_attributes(const QuantizedWeights& op) {
 }  // namespace
 
 std::vector<int8_t> QuantizedWeights::unpacked() const {
+  check();
   return unpack_codes<int8_t>(codes.data, shape.elements(), storage_bits);
 }
 
@@ -123,11 +126,15 @@ IntegerValue QuantizedWeights::accumulators(const IntegerValue& x, const Shape& 
 QuantizedWeights pack_weights(std::span<const int8_t> codes, const Shape& shape,
                               int storage_bits, std::span<const float> scales,
                               std::span<const int32_t> bias, const IntegerValue& x) {
+  check(shape.rank() == 2 && shape.elements() == static_cast<int64_t>(codes.size()),
+        "expected weights [n, k] with one code each, got {} and {} codes", to_string(shape),
+        codes.size());
   QuantizedWeights w{.shape = shape, .storage_bits = storage_bits};
   const auto packed = pack_codes(codes, storage_bits);
   w.codes = {{DType::U8, {static_cast<int64_t>(packed.size())}}, packed};
   w.scales = Tensor::of<float>({static_cast<int64_t>(scales.size())}, scales);
   w.bias = Tensor::of<int32_t>({static_cast<int64_t>(bias.size())}, bias);
+  w.check();
   w.certificate = certify(codes, shape[0], shape[1], bias, x);
   return w;
 }

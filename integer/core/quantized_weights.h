@@ -64,6 +64,7 @@ inline double accumulator_scale(double s_x, float s_w, bool f32_scales) {
 }
 
 /// Packs `codes` [n, k] and certifies them for codes `x`. `bias` and `scales` are as above.
+/// Throws GraphError for sizes that do not agree.
 QuantizedWeights pack_weights(std::span<const int8_t> codes, const Shape& shape,
                               int storage_bits, std::span<const float> scales,
                               std::span<const int32_t> bias, const IntegerValue& x);

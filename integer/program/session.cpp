@@ -167,7 +167,7 @@ IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions opt
 
 IntegerSession::IntegerSession(const IntegerProgram& program, SessionOptions options,
                                const SessionHooks& hooks)
-    : bound_(std::make_unique<Bound>(program, options, hooks)) {}
+    : bound_("session", std::make_unique<Bound>(program, options, hooks)) {}
 
 IntegerSession::IntegerSession(IntegerSession&&) noexcept = default;
 IntegerSession& IntegerSession::operator=(IntegerSession&&) noexcept = default;

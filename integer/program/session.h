@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "qtape/core/held.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/core/types.h"
 #include "qtape/integer/program/integer_program.h"
@@ -27,7 +27,8 @@ struct SessionOptions {
 struct SessionHooks;
 
 /// The constructor binds the program; runs make no allocations of their own. Must not be used
-/// by two threads at once. Movable, not copyable.
+/// by two threads at once. Movable, not copyable; a moved-from session can be assigned to or
+/// destroyed, everything else throws GraphError.
 class IntegerSession {
  public:
   /// Throws ArgumentError for fewer than one thread and GraphError if oneDNN rejects a product.
@@ -86,7 +87,7 @@ class IntegerSession {
   /// Memory of an input. Throws GraphError for other nodes and another dtype.
   std::span<std::byte> input_bytes(ProgramNodeId id, DType dtype);
 
-  std::unique_ptr<Bound> bound_;
+  Held<Bound> bound_;
 };
 
 }  // namespace qtape

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t largest_count = int64_t{1} << 60;
 // Location of the progress in checkpoints, for messages.
-constexpr std::string_view place = "/sections/progress";
+constexpr std::string_view progress_place = "/sections/progress";
 
 /// Settings by their keys in the section.
 std::map<std::string, int64_t> kept_settings(const RunSettings& run) {
@@ -20,11 +20,11 @@ std::map<std::string, int64_t> kept_settings(const RunSettings& run) {
 }
 
 int64_t count_in(const Section& section, const std::string& key) {
-  return settings::take<int64_t>(place, section, key);
+  return settings::take<int64_t>(progress_place, section, key);
 }
 
 double real_in(const Section& section, const std::string& key) {
-  return settings::take<double>(place, section, key);
+  return settings::take<double>(progress_place, section, key);
 }
 
 void require_same_run(const Section& section, const RunSettings& run) {
@@ -73,15 +73,15 @@ RunProgress progress_from(const Section& section, const RunSettings& run) {
                            within(progress.batches, progress.step) &&
                            within(progress.skipped, progress.step) &&
                            within(progress.non_finite, largest_count),
-                       "{}: step {} of {}, epoch {} of {}, or a count is out of range", place,
-                       progress.step, run.steps, finished, run.epochs);
+                       "{}: step {} of {}, epoch {} of {}, or a count is out of range",
+                       progress_place, progress.step, run.steps, finished, run.epochs);
   for (int64_t epoch = 1; epoch <= finished; ++epoch) {
     EpochResult each{.epoch = epoch, .loss = real_in(section, fmt::format("loss {}", epoch))};
     const std::string score = fmt::format("score {}", epoch);
     if (section.settings.contains(score)) each.score = real_in(section, score);
     progress.epochs.push_back(each);
   }
-  settings::refuse_unknown(place, section, to_section(progress, run));
+  settings::refuse_unknown(progress_place, section, to_section(progress, run));
   return progress;
 }
 

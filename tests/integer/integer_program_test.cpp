@@ -159,7 +159,7 @@ TEST_CASE("integer program: a Linear that does not fit its weights is refused") 
   refused("scales must be positive normal f32, got 0", [](W& w) {
     w.scales = Tensor::of<float>({2}, std::array{1.0f, 0.0f});
   });
-  refused("codes must be u8 of rank 1, got u8[6]", [](W& w) { w.codes.data.pop_back(); });
+  refused("codes hold 5 bytes, u8[6] needs 6", [](W& w) { w.codes.data.pop_back(); });
   refused("the certificate does not hold: pair_bound is 1, the weights prove 2295",
           [](W& w) { w.certificate.pair_bound = 1; });
   refused(

@@ -162,6 +162,10 @@ TEST_CASE("session: works after it was moved") {
   reference.run();
   const ProgramNodeId y = program.outputs()[0];
   CHECK(first_difference(second.value<float>(y), reference.value<float>(y)) == "");
+  CHECK(error_text<GraphError>([&] { first.run(); }) ==  // NOLINT(bugprone-use-after-move)
+        "this session was moved from; use the session that it was moved to");
+  first = std::move(second);
+  first.run();
 }
 
 TEST_CASE("session: what is not there is refused") {

@@ -86,3 +86,21 @@ TEST_CASE("models: values are set and taken over by name, with their types check
   CHECK(model.parameters().sha256() == before);
   CHECK(error_text<GraphError>([] { Model bad{Graph()}; }) == "the graph names no outputs");
 }
+
+TEST_CASE("models: one that was moved from says so") {
+  Model model = small_model(8, 8);
+  const std::string before = model.parameters().sha256();
+  Model moved = std::move(model);
+  CHECK(moved.parameters().sha256() == before);
+  const std::vector<std::function<void()>> uses = {
+      [&] { (void)model.graph(); },    [&] { (void)model.parameters(); },
+      [&] { (void)model.answer(); },   [&] { model.save("never.json"); },
+      [&] { (void)model.sections(); },
+  };
+  for (const auto& use : uses) {
+    CHECK(error_text<GraphError>(use) ==
+          "this model was moved from; use the model that it was moved to");
+  }
+  model = std::move(moved);
+  CHECK(model.parameters().sha256() == before);
+}

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/fit.h"
@@ -206,4 +207,48 @@ TEST_CASE("values: recurrent layers start from zeros or from a state") {
   Network other;
   CHECK(error_text<GraphError>([&] { (void)gru(x, other.input("h", {2})); }) ==
         "Input %0 'x': the values belong to different networks");
+}
+
+TEST_CASE("values: a layer that throws adds nothing") {
+  Network net;
+  const Value x = quantized(net.input("x", {4, 4, 3}), quantize::activations());
+  const Value steps = net.input("steps", {5, 3});
+  const Graph before = x.graph();
+  FakeQuantize by_absent_axis = quantize::weights();
+  by_absent_axis.axis = 7;
+  const Layer wrong{.weights = by_absent_axis, .activations = quantize::activations()};
+  const std::vector<std::function<void()>> layers = {
+      [&] { (void)linear(x, 2, wrong); },
+      [&] {
+        (void)conv2d(x, 2, {9, 9});
+      },
+      [&] {
+        (void)depthwise_conv2d(x, {2, 2}, wrong);
+      },
+      [&] { (void)gru(steps, 2, wrong); },
+      [&] { (void)lstm(steps, 2, wrong); },
+      [&] { (void)gru(steps, steps, {}); },
+      [&] { (void)quantized(steps, quantize::activations(77)); },
+      [&] { (void)batch_norm(steps, {.eps = -1}); },
+      [&] {
+        (void)reshape(x, {-1, -1});
+      },
+  };
+  for (size_t i = 0; i < layers.size(); ++i) {
+    CAPTURE(i);
+    CHECK_THROWS_AS(layers[i](), GraphError);
+    CHECK(x.graph() == before);
+  }
+  CHECK(
+      error_text<GraphError>(layers.back()).ends_with("only one extent may be -1, got -1, -1"));
+  // Nothing of the failed attempts is in the way of the layer as it should be.
+  const Value y = linear(x, 2, quantize::layer(4, 8));
+  CHECK(y.graph().name(y.id()) == "fc1");
+}
+
+TEST_CASE("values: one that was moved from is still a value") {
+  Network net;
+  Value x = net.input("x", {2});
+  const Value moved = std::move(x);
+  CHECK(x.shape() == moved.shape());  // NOLINT(bugprone-use-after-move)
 }

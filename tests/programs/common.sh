@@ -10,7 +10,8 @@ trap 'rm -rf "$work"' EXIT
 export OMP_NUM_THREADS=1
 passed=0 failed=0
 # A network that trains in a moment: 10 steps an epoch.
-short=(--samples 640 --layers 32 --epochs 2 --weight-bits 4 --activation-bits 4 --threads 1)
+brief=(--layers 32 --epochs 2 --weight-bits 4 --activation-bits 4 --threads 1)
+short=(--samples 640 "${brief[@]}")
 # The digits that such a network generates for itself, for the commands that run it.
 digits=$work/digits
 mkdir "$digits" && "$build/tests/write_data" "$digits" 640

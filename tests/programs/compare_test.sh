@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 data=$(realpath "$(dirname "$0")/../data")
 
 m=$work/m.json two=$work/two.json one=$work/one.json
-"$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --data "$digits" --save "$m" >/dev/null
+"$train" "${brief[@]}" --weight-bits 8 --activation-bits 8 --data "$digits" --save "$m" >/dev/null
 "$tool" convert "$m" -o "$two" --requantization DoubleRounding >/dev/null
 "$tool" convert "$m" -o "$one" --requantization SingleRounding >/dev/null
 

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/common.sh"
 
 m=$work/m.json t=$work/m.tflite
-"$train" "${short[@]}" --weight-bits 8 --activation-bits 8 --data "$digits" --save "$m" >/dev/null
+"$train" "${brief[@]}" --weight-bits 8 --activation-bits 8 --data "$digits" --save "$m" >/dev/null
 
 check "sums need a range" exits 2 "$m: the outputs are sums, but operators of TensorFlow Lite Micro end in codes; expected --data or --input" "$tool" export tflite "$m" -o "$t"
 check "nothing is written" test ! -e "$t"
@@ -51,7 +51,7 @@ check "written again" "$tool" export tflite "$t" -o "$work/again.tflite" >/dev/n
 check "with the same bytes" cmp "$t" "$work/again.tflite"
 
 w=$work/wide.json
-"$train" "${short[@]}" --weight-bits 0 --activation-bits 0 --data "$digits" --save "$work/float.json" >/dev/null
+"$train" "${brief[@]}" --weight-bits 0 --activation-bits 0 --data "$digits" --save "$work/float.json" >/dev/null
 check "16 bits" "$tool" calibrate "$work/float.json" --activation-bits 16 --signed-activations --data "$digits" -o "$w" >/dev/null
 check "as 16x8" "$tool" export tflite "$w" -o "$work/wide.tflite" --data "$digits" >"$work/export16.txt"
 check "its outputs" grep -qE "^output '.*': INT16, scale [0-9.e-]+, zero point 0$" "$work/export16.txt"
@@ -75,6 +75,6 @@ check "are said" grep -q '^quantizers with fixed scales are replaced; --fixed-sc
 
 head -c 1000 "$t" >"$work/cut.tflite"
 check "a cut file" exits 1 "$work/cut.tflite: " "$tool" inspect "$work/cut.tflite"
-"$train" "${short[@]}" --data "$digits" --save "$m" >/dev/null
+"$train" "${brief[@]}" --data "$digits" --save "$m" >/dev/null
 check "codes of 4 bits" exits 1 "expected -128..127 or the limits of RELU, RELU6 or RELU_N1_TO_1" "$tool" export tflite "$m" -o "$work/four.tflite" --data "$digits"
 finish

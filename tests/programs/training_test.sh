@@ -16,10 +16,10 @@ check "avx512 equals baseline" same_field parameters_sha256 "$work/baseline.json
 
 check "replay gives the same bits" same "$(field "$work/one.json" outputs_sha256)" "$(replayed "$work/m.json")"
 "$train" "${short[@]}" --save-data "$work/data" --json "$work/saved.json" >/dev/null
-"$train" "${short[@]}" --data "$work/data" --json "$work/read.json" >/dev/null
+"$train" "${brief[@]}" --data "$work/data" --json "$work/read.json" >/dev/null
 check "generated data as files" same_field parameters_sha256 "$work/one.json" "$work/saved.json"
 check "train to the same bits" same_field outputs_sha256 "$work/one.json" "$work/read.json"
-check "data that are named are not saved" exits 2 'train_mlp: --save-data writes generated data and cannot be combined with --data' "$train" "${short[@]}" --data "$work/data" --save-data "$work/more"
+check "data that are named are not saved" exits 2 'train_mlp: --save-data writes generated data and cannot be combined with --data' "$train" "${brief[@]}" --data "$work/data" --save-data "$work/more"
 check "data over a file" exits 1 "$work/m.json: cannot create this folder" "$train" "${short[@]}" --save-data "$work/m.json"
 "$tool" inspect "$work/m.json" >"$work/inspect.txt"
 check "inspect shows quantizers" grep -q 'fc1.input.quantized .*FakeQuantize, codes 0..15, Symmetric' "$work/inspect.txt"

@@ -122,7 +122,10 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
                      .exchange = command.exchange,
                      .seed = static_cast<uint64_t>(command.seed),
                      .threads = command.threads};
-  if (data.test.size() > 0) options.validation = data.test;
+  if (data.test.size() > 0) {
+    options.validation = data.test;
+    options.validation_name = "test";
+  }
   // With frozen norms, weights would be trained for statistics that are replaced at the end.
   if (command.norms) options.quantization = QuantizationSchedule{};
   options.oscillations = {.damping = command.damping, .freeze_above = command.freeze_above};
@@ -155,19 +158,15 @@ void note(const std::optional<MetricScore>& found, TrainReport& report,
 /// Throws ArgumentError for given options that have no effect without another one, or beside
 /// it.
 void refuse_useless(const TrainCommand& command) {
-  const auto refuse = [&](bool useless, std::string_view why,
-                          std::initializer_list<const char*> options) {
-    for (const char* option : options) {
-      require<ArgumentError>(!useless || !examples::given(*command.line, option), "{} {}",
-                             option, why);
-    }
-  };
-  refuse(command.teacher.empty(), "needs --teacher", {"--temperature", "--teacher-share"});
-  refuse(command.in_float, "has no effect with --float",
-         {"--damping", "--freeze-above", "--scales-lr"});
-  refuse(command.data.input.empty(), "needs --input", {"--channels"});
+  using examples::refuse_useless;
+  const CLI::App& line = *command.line;
+  refuse_useless(line, command.teacher.empty(), "needs --teacher",
+                 {"--temperature", "--teacher-share"});
+  refuse_useless(line, command.in_float, "has no effect with --float",
+                 {"--damping", "--freeze-above", "--scales-lr"});
+  refuse_useless(line, command.data.input.empty(), "needs --input", {"--channels"});
   require<ArgumentError>(
-      !command.norms || examples::given(*command.line, "--output"),
+      !command.norms || examples::given(line, "--output"),
       "--norms needs --output: a checkpoint is written before the statistics are re-estimated");
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("recorder: a run has the same bits, and its record what it was") {
   CHECK(record.state == report::RunState::Finished);
   CHECK(record.step == 12);
   CHECK(record.loss.means.size() == 12);
-  CHECK(record.metric == "test accuracy");
+  CHECK(record.metric == "validation accuracy");
   REQUIRE(record.epochs.size() == 3);
   CHECK(record.epochs[2].score == result.epochs[2].score);
   CHECK(record.epochs[2].loss == result.epochs[2].loss);
