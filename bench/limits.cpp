@@ -95,7 +95,7 @@ double measure_products(int threads, int rounds, memory::data_type a, memory::da
   double best = 0;
   for (int round = 0; round < rounds; ++round) {
     const double time = time_threads(threads, [&](int t) {
-      const kernels::SerialLibraries serial;
+      const kernels::ComputingThread serial;
       for (int i = 0; i < repetitions; ++i) products[static_cast<size_t>(t)]->run();
     });
     best = std::max(best, threads * repetitions * PeakProduct::operations / time);

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "qtape/calibrate/observer.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/core/half.h"
 #include "qtape/core/pattern.h"
 #include "qtape/engine/constants.h"
@@ -246,6 +247,7 @@ ObserverMethod usual_method(const Op& quantizer) {
 std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
                                        const CalibrationOptions& options) {
   check_patterns(tape.graph(), options);
+  const FloatEnvironment floats;
   Observation observation(tape, [&](NodeId id) {
     return std::vector<ObserverMethod>{method_for(options, tape.graph(), id)};
   });

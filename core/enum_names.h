@@ -3,10 +3,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+
+#include "qtape/core/error.h"
 
 namespace qtape {
 
@@ -18,12 +21,22 @@ inline constexpr auto enum_names = nullptr;
 template <class E>
 concept NamedEnum = std::is_enum_v<E> && !std::is_null_pointer_v<decltype(enum_names<E>)>;
 
-/// The spelling of `value`.
+/// Returns the spelling of `value`; `(invalid)` for a value without one.
 template <class E>
 requires std::is_enum_v<E> std::string_view to_string_view(E value) {
   static_assert(!std::is_null_pointer_v<std::remove_const_t<decltype(enum_names<E>)>>,
                 "enum_names has no specialisation for this enum");
-  return enum_names<E>[static_cast<size_t>(value)];
+  const auto index = static_cast<size_t>(value);
+  return index < enum_names<E>.size() ? enum_names<E>[index] : "(invalid)";
+}
+
+/// Throws ArgumentError, which names `name`, for a value without a spelling.
+template <NamedEnum E>
+void require_valid(std::string_view name, E value) {
+  const auto number = static_cast<int64_t>(value);
+  const auto count = static_cast<int64_t>(enum_names<E>.size());
+  require<ArgumentError>(number >= 0 && number < count, "{}: expected a value in 0..{}, got {}",
+                         name, count - 1, number);
 }
 
 /// Returns the value spelled `text`, or nullopt.

@@ -100,24 +100,61 @@ Samples with_channels_last(Samples first) {
   return last;
 }
 
-/// True if samples of `given` fit an input only when their channels become the last axis.
-bool fits_channels_first(std::span<const int64_t> given, const Shape& wanted) {
-  if (given.size() < 2 || large(given) == large(wanted.extents())) return false;
-  std::vector<int64_t> last(given.begin(), given.end());
-  std::rotate(last.begin(), last.begin() + 1, last.end());
-  return std::ranges::equal(last, wanted.extents());
+std::vector<int64_t> rotated(std::span<const int64_t> extents) {
+  std::vector<int64_t> last(extents.begin(), extents.end());
+  if (!last.empty()) std::rotate(last.begin(), last.begin() + 1, last.end());
+  return last;
 }
 
-Samples in_order(Samples values, const std::vector<WantedInput>& wanted,
-                 const std::string& name, ChannelOrder channels) {
-  const Shape& shape = type_of(values).shape;
-  if (shape.rank() < 3 || channels == ChannelOrder::Last) return values;
-  const auto given = shape.extents().subspan(1);
-  const bool first = std::ranges::any_of(wanted, [&](const WantedInput& each) {
-    return (each.name == name || wanted.size() == 1) && fits_channels_first(given, each.sample);
-  });
-  if (first || channels == ChannelOrder::First) return with_channels_last(std::move(values));
-  return values;
+/// How samples of an array fit the order of channels of the network.
+enum class Fit : uint8_t { AsTheyAre, ChannelsFirst, Both };
+
+Fit fit_of(std::span<const int64_t> given, const Shape& wanted) {
+  const bool last = large(given) == large(wanted.extents());
+  const bool first = given.size() >= 2 && std::ranges::equal(rotated(given), wanted.extents());
+  if (!first || large(given).size() < 2) return Fit::AsTheyAre;
+  return last ? Fit::Both : Fit::ChannelsFirst;
+}
+
+/// An array of samples that becomes a column.
+struct Placed {
+  std::string place;
+  std::string name;    // of its input or answer
+  std::string column;  // of the data set
+  Samples values;
+  const std::vector<WantedInput>& wanted;
+  bool target = false;
+  bool has_channels = true;
+
+  Fit fit() const {
+    const Shape& shape = type_of(values).shape;
+    if (!has_channels || shape.rank() < 3) return Fit::AsTheyAre;
+    Fit found = Fit::AsTheyAre;
+    for (const WantedInput& each : wanted) {
+      if (each.name != name && wanted.size() != 1) continue;
+      found = std::max(found, fit_of(shape.extents().subspan(1), each.sample));
+    }
+    return found;
+  }
+};
+
+/// Moves channels to the last axis where the order demands it. Appends to `unclear` the names
+/// of arrays that fit in both orders if no other array decides.
+void move_channels(std::vector<Placed>& all, ChannelOrder channels,
+                   std::vector<std::string>* unclear) {
+  if (channels == ChannelOrder::Last) return;
+  const bool decided = channels == ChannelOrder::First ||
+                       std::ranges::count(all, Fit::ChannelsFirst, &Placed::fit) > 0;
+  for (Placed& each : all) {
+    const Fit fit = each.fit();
+    const bool given = channels == ChannelOrder::First && each.has_channels &&
+                       type_of(each.values).shape.rank() >= 3;
+    if (given || (decided && fit != Fit::AsTheyAre)) {
+      each.values = with_channels_last(std::move(each.values));
+    } else if (fit == Fit::Both && unclear != nullptr) {
+      unclear->push_back(each.place);
+    }
+  }
 }
 
 /// Moves the arrays with the names of `wanted` out of `all`. If some are missing, throws
@@ -128,7 +165,10 @@ NamedTensors named_arrays(const std::string& place, NamedTensors& all,
   NamedTensors found;
   std::vector<std::string> missing;
   for (const WantedInput& each : wanted) {
-    const auto at = std::ranges::find(all, each.name, &NamedTensor::name);
+    auto at = std::ranges::find(all, each.name, &NamedTensor::name);
+    if (at == all.end() && !each.other_name.empty()) {
+      at = std::ranges::find(all, each.other_name, &NamedTensor::name);
+    }
     if (at == all.end()) {
       missing.push_back(printable(each.name));
     } else {
@@ -158,34 +198,45 @@ Samples as_labels(Samples values, const std::vector<WantedInput>& answers,
   return values;
 }
 
-/// Returns the order of the channels of a target. Labels have none.
-ChannelOrder order_of(const Shape& target, const std::vector<WantedInput>& answers,
-                      const std::string& name, ChannelOrder channels) {
-  const bool same = std::ranges::any_of(answers, [&](const WantedInput& each) {
+/// True for a target with the axes of its answer. Labels have no channels.
+bool has_channels(const Shape& target, const std::vector<WantedInput>& answers,
+                  const std::string& name) {
+  return std::ranges::any_of(answers, [&](const WantedInput& each) {
     const bool own = each.name == name || answers.size() == 1;
     return own && each.sample.rank() + 1 == target.rank();
   });
-  return same ? channels : ChannelOrder::Last;
 }
 
-void add_targets(Dataset& set, const std::string& targets,
-                 const std::vector<WantedInput>& answers, ChannelOrder channels) {
-  if (targets.empty()) return;
-  const auto add_one = [&](const std::string& place, const std::string& name,
-                           const std::string& column, Samples values) {
+void place_inputs(std::vector<Placed>& all, const std::string& inputs,
+                  const std::vector<WantedInput>& wanted) {
+  Values values = read_values(inputs);
+  NamedTensors named;
+  if (NamedTensors* several = several_arrays(values)) {
+    named = named_arrays(inputs, *several, wanted, "input", true);
+  }
+  for (NamedTensor& each : named) {
+    all.push_back(
+        {inputs + ":" + each.name, each.name, each.name, std::move(each.tensor), wanted});
+  }
+  if (!named.empty()) return;
+  all.push_back({inputs, "x", "x", single_samples(inputs, std::move(values)), wanted});
+}
+
+void place_targets(std::vector<Placed>& all, const std::string& targets,
+                   const std::vector<WantedInput>& answers) {
+  const auto place = [&](const std::string& from, const std::string& name,
+                         const std::string& column, Samples values) {
     values = as_labels(std::move(values), answers, name);
-    const ChannelOrder order = order_of(type_of(values).shape, answers, name, channels);
-    add(place, in_order(std::move(values), answers, name, order),
-        [&](auto ordered) { set.add_target(column, std::move(ordered)); });
+    const bool channels = has_channels(type_of(values).shape, answers, name);
+    all.push_back({from, name, column, std::move(values), answers, true, channels});
   };
   Values values = read_values(targets);
   NamedTensors* several = answers.size() > 1 ? several_arrays(values) : nullptr;
   if (several == nullptr) {
-    return add_one(targets, {}, "y", single_samples(targets, std::move(values)));
+    return place(targets, {}, "y", single_samples(targets, std::move(values)));
   }
   for (NamedTensor& each : named_arrays(targets, *several, answers, "answer", false)) {
-    add_one(targets + ":" + each.name, each.name, each.name + ".target",
-            std::move(each.tensor));
+    place(targets + ":" + each.name, each.name, each.name + ".target", std::move(each.tensor));
   }
 }
 
@@ -204,23 +255,21 @@ Dataset arrays(const std::string& inputs, const std::string& targets) {
 
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted, ChannelOrder channels,
-               const std::vector<WantedInput>& answers) {
+               const std::vector<WantedInput>& answers, std::vector<std::string>* unclear) {
+  std::vector<Placed> all;
+  place_inputs(all, inputs, wanted);
+  if (!targets.empty()) place_targets(all, targets, answers);
+  move_channels(all, channels, unclear);
   Dataset set;
-  Values values = read_values(inputs);
-  NamedTensors named;
-  if (NamedTensors* several = several_arrays(values)) {
-    named = named_arrays(inputs, *several, wanted, "input", true);
+  for (Placed& each : all) {
+    add(each.place, std::move(each.values), [&](auto values) {
+      if (each.target) {
+        set.add_target(each.column, std::move(values));
+      } else {
+        set.add(each.column, std::move(values));
+      }
+    });
   }
-  for (NamedTensor& each : named) {
-    add(inputs + ":" + each.name, in_order(std::move(each.tensor), wanted, each.name, channels),
-        [&](auto ordered) { set.add(each.name, std::move(ordered)); });
-  }
-  if (named.empty()) {
-    Samples single = single_samples(inputs, std::move(values));
-    add(inputs, in_order(std::move(single), wanted, "x", channels),
-        [&](auto ordered) { set.add("x", std::move(ordered)); });
-  }
-  add_targets(set, targets, answers, channels);
   return set;
 }
 

@@ -57,12 +57,13 @@ Dataset arrays(const std::string& inputs, const std::string& targets = {});
 /// An input or an answer of a network, to which arrays are matched.
 struct WantedInput {
   std::string name = {};
-  Shape sample = {};  ///< extents of one sample, channels last
+  Shape sample = {};            ///< extents of one sample, channels last
+  std::string other_name = {};  ///< under which an array may have it instead
 };
 
 /// Position of the channels in a sample.
 enum class ChannelOrder : uint8_t {
-  Detect,  ///< as the network has them; else first, if the extents then fit
+  Detect,  ///< as the network has them; first if the extents of an array fit only so
   First,   ///< before all other axes, as in PyTorch and ONNX
   Last     ///< after all other axes
 };
@@ -85,10 +86,13 @@ namespace qtape::data {
 ///
 /// The targets of a network with several `answers` are the arrays with their names in a file of
 /// several, as columns `NAME.target`; ArgumentError if one is missing. Targets of as many axes
-/// as their answer have the order of the inputs.
+/// as their answer have the order of the inputs. With `Detect`, one array that fits only with
+/// the channels first decides for those that fit in both orders; `unclear`, if given, receives
+/// the places of these if there is none, and they stay as they are.
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted,
                ChannelOrder channels = ChannelOrder::Detect,
-               const std::vector<WantedInput>& answers = {});
+               const std::vector<WantedInput>& answers = {},
+               std::vector<std::string>* unclear = nullptr);
 
 }  // namespace qtape::data

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "qtape/core/code_types.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/deploy/checks.h"
 #include "qtape/deploy/weights.h"
@@ -48,7 +49,7 @@ class Converter {
       check(!outputs.empty(), "all outputs of the graph are losses: it has no answer");
     }
     check(!quantizers(graph_).empty(),
-          "the model has no quantizers: train it with them, or insert and calibrate them");
+          "the model has no quantizers: train it with them, or add them by qtape calibrate");
     check_all(outputs);
     std::vector<ProgramNodeId> results;
     results.reserve(outputs.size());
@@ -390,6 +391,7 @@ IntegerProgram convert(const Graph& graph, const Parameters& parameters,
 
 Conversion convert_traced(const Graph& graph, const Parameters& parameters,
                           const ConvertOptions& options) {
+  const FloatEnvironment floats;
   return during("converting to integers", {},
                 [&] { return Converter(graph, parameters, options).run(); });
 }

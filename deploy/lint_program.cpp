@@ -162,21 +162,19 @@ class ProgramLinter {
         "give their quantizer that many bits, with the same scale");
   }
 
-  /// Checks ops that requantize: one operand, or the sum of two.
   template <class X>
   void look_at_grid(const X& op) {
-    if constexpr (requires { op.grid; }) {
-      const size_t operands = program_[id_].operands.size();
-      const bool floats = operand(0).type.dtype == DType::F32;
-      constexpr bool table = requires { op.table; };
-      if (operands == 1 && !floats && !table) requantized(op.grid);
-      if (operands == 2) added(op.grid);
+    if constexpr (std::is_same_v<X, integer::Requantize>) requantized(op.grid);
+    if constexpr (std::is_same_v<X, integer::Add> || std::is_same_v<X, integer::Sub>) {
+      added(op.grid);
     }
   }
 
   void requantized(const CodeGrid& grid) {
     const IntegerValue& x = operand(0);
     const auto reach = static_cast<double>(reach_of(x));
+    // A value that is always 0 fits every grid; one that is clamped to one code is as intended.
+    if (reach == 0 || grid.low == grid.high) return;
     // Between codes of nearly equal grids a few codes are always skipped.
     const double finest = x.is_codes() ? 2 : 1;
     std::vector<int64_t> vanish, coarse, ties;
@@ -226,9 +224,12 @@ class ProgramLinter {
   }
 
   void added(const CodeGrid& grid) {
+    // The codes of a sum of a value with itself are even.
+    const double twice = operand_id(0) == operand_id(1) ? 2 : 1;
     int64_t q = 1;
     for (size_t k = 0; k < 2; ++k) {
-      const double ratio = operand(k).scales[0] / grid.scale;
+      if (operand(k).limit() == 0) continue;  // always 0
+      const double ratio = twice * operand(k).scales[0] / grid.scale;
       const double steps = ratio * static_cast<double>(operand(k).limit());
       if (steps < 1) {
         add(Severity::Warning,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/engine/graph.h"
 #include "qtape/io/files.h"
@@ -38,6 +39,7 @@ void write_text(const std::string& path, const std::string& text);
 /// Returns `read` applied to the text of a file. Throws IoError, and FormatError with the path.
 template <class Read>
 auto read_text(const std::string& path, const Read& read) {
+  const FloatEnvironment floats;
   return during("reading", path, [&] {
     const std::string text = read_file(path, max_file_bytes);
     return naming<FormatError>(path, [&] { return read(std::string_view(text)); });

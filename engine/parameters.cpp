@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "qtape/core/byte_order.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/graph.h"
@@ -36,6 +37,7 @@ void ParameterEntry::check_trainable() const {
 }
 
 Parameters::Parameters(const Graph& graph, uint64_t seed) {
+  const FloatEnvironment floats;
   int64_t bytes = 0;
   for (const Node& node : graph.nodes()) {
     if (!is_persistent(node.op)) continue;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/engine/batch_slices.h"
 #include "qtape/engine/plan_hooks.h"
@@ -55,7 +56,10 @@ Tape::Tape(Tape&&) noexcept = default;
 Tape& Tape::operator=(Tape&&) noexcept = default;
 Tape::~Tape() = default;
 
-const Plan& Tape::memory() const { return main().plan; }
+const Plan& Tape::memory() const {
+  (void)parameters();
+  return main().plan;
+}
 
 Tape::Tape(Graph graph, Parameters& parameters, TapeOptions options)
     : Tape(std::move(graph), parameters, std::move(options), PlanHooks{}) {}
@@ -106,6 +110,7 @@ const Graph& Tape::graph() const {
 
 /// The first layout is the one whose values may be held as codes.
 void Tape::add_layout(bool encodes) {
+  const FloatEnvironment floats;
   auto layout = std::make_unique<Layout>();
   PlanOptions options{.outputs = options_.outputs,
                       .roots = options_.roots,
@@ -169,7 +174,7 @@ void Tape::forward(Mode mode) {
   require<ArgumentError>(
       !reads_only_ || (!mode.observe && !mode.batch_statistics),
       "this tape only reads its parameters: expected a mode without observers and batch statistics");
-  const SerialLibraries serial;
+  const ComputingThread serial;
   step_.mode = options_.schedule.mode_at(mode, step_.number);
   // Weights and activations have changed since the first step, but scales have not in float
   // steps.
@@ -270,7 +275,7 @@ void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
   check(ran_ == Ran::Forward, "backward requires a preceding forward");
   (void)parameters();
-  const SerialLibraries serial;
+  const ComputingThread serial;
   for (const Bound& bound : active_->backward) run(bound, &NodeTimes::backward);
   ran_ = Ran::Backward;
 }

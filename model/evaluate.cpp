@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
@@ -57,13 +58,6 @@ std::span<const std::byte> bytes_of_rows(const IntegerSession& session, ProgramN
   const TensorType& type = session.program()[id].value.type;
   return session.bytes(id).first(static_cast<size_t>(type.bytes() / type.shape[0] * count));
 }
-
-/// An answer that is scored.
-struct Judged {
-  std::string label;
-  int64_t width = 0;  // values per sample
-  std::optional<MetricChoice> metric;
-};
 
 /// Computes scores and hashes of answers. The constructor throws ArgumentError like Scorer.
 class Judge {
@@ -182,12 +176,8 @@ void Evaluator::compare(const data::Dataset& dataset) {
   compared_ = true;
 }
 
-Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
-                          std::optional<MetricKind> wanted) {
-  require<ArgumentError>(exchange_ == nullptr || !mode.train,
-                         "ranks cannot share an evaluation in a mode that trains");
-  compare(dataset);
-  Feed feed(inputs_of(tape_), dataset);
+std::vector<Judged> Evaluator::judged(const data::Dataset& dataset,
+                                      std::optional<MetricKind> wanted) const {
   const Graph& graph = tape_.graph();
   std::vector<Judged> judged;
   for (const NodeId id : answers_) {
@@ -196,7 +186,22 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
                       as_wanted ? choose_metric(graph, id, dataset, *wanted)
                                 : choose_metric(graph, id, dataset)});
   }
-  Judge judge(dataset, judged);
+  return judged;
+}
+
+void Evaluator::check_data(const data::Dataset& dataset,
+                           std::optional<MetricKind> wanted) const {
+  (void)Judge(dataset, judged(dataset, wanted));
+}
+
+Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
+                          std::optional<MetricKind> wanted) {
+  require<ArgumentError>(exchange_ == nullptr || !mode.train,
+                         "ranks cannot share an evaluation in a mode that trains");
+  compare(dataset);
+  const FloatEnvironment floats;
+  Feed feed(inputs_of(tape_), dataset);
+  Judge judge(dataset, judged(dataset, wanted));
   tape_.parameters_changed();
   const int ranks = exchange_ == nullptr ? 1 : exchange_->ranks();
   const int own = exchange_ == nullptr ? 0 : exchange_->rank();

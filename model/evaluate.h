@@ -35,6 +35,13 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
+/// An answer that is scored.
+struct Judged {
+  std::string label;
+  int64_t width = 0;  ///< values per sample
+  std::optional<MetricChoice> metric;
+};
+
 /// Runs the answers of a graph, f32 [batch, ...], on data sets.
 class Evaluator {
  public:
@@ -49,6 +56,10 @@ class Evaluator {
   /// Throws ArgumentError on all ranks of the exchange if their data differ. The first call of
   /// `run` does the same; later ones compare only the number of samples.
   void compare(const data::Dataset& dataset);
+  /// Throws ArgumentError like `run` for data that fit neither the model nor the metric,
+  /// without a pass over the data.
+  void check_data(const data::Dataset& dataset,
+                  std::optional<MetricKind> wanted = std::nullopt) const;
   /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
   /// ArgumentError if the data do not fit the inputs or the metric, and with an exchange for
   /// modes that train, in which dropout depends on the order of the batches.
@@ -59,6 +70,8 @@ class Evaluator {
 
  private:
   int64_t width(NodeId answer) const;
+  std::vector<Judged> judged(const data::Dataset& dataset,
+                             std::optional<MetricKind> wanted) const;
   std::vector<std::span<const float>> answers_from(int rank, int64_t count);
 
   Tape tape_;

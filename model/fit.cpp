@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/median.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/settings.h"
@@ -80,6 +81,7 @@ class Run {
     std::optional<FileLock> lock;
     if (!options_.checkpoint.empty() && ranks_.leads()) lock.emplace(options_.checkpoint);
     resume();
+    model_.set_sections({});  // training makes them obsolete
     if (options_.resume && ranks_.count() > 1) {
       ranks_.require_equal(progress_facts(model_, step_, {}));
     }
@@ -90,6 +92,7 @@ class Run {
     try {
       train();
     } catch (const FitInterrupted& stopped) {
+      model_.set_sections(sections());
       record(report::RunState::Stopped);
       throw FitInterrupted(stopped.signal(), stopped.progress(),
                            recorder_ ? recorder_->failure() : "");
@@ -97,6 +100,7 @@ class Run {
       record(report::RunState::Failed);
       throw;
     }
+    if (result_.stopped) model_.set_sections(sections());
     record(result_.stopped ? report::RunState::Stopped : report::RunState::Finished);
     if (recorder_) result_.report_failure = recorder_->failure();
     if (best_values_ && !result_.stopped) restore_values(*best_values_, model_.parameters());
@@ -129,6 +133,7 @@ class Run {
     if (!choice) return {};
     evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads, Arithmetic{},
                        options_.exchange);
+    evaluator_->check_data(validation, wanted);
     Metric metric = metric_of(choice->kind);
     metric.name = fmt::format("{} {}", options_.validation_name, metric.name);
     metric.measure = [this] {
@@ -278,17 +283,18 @@ class Run {
     // Written before the checkpoint, so that a resumed run finds at least its steps in the
     // record.
     record(report::RunState::Running);
-    if (!options_.checkpoint.empty() && ranks_.leads()) save_checkpoint();
+    if (options_.checkpoint.empty() || !ranks_.leads()) return;
+    save_model(options_.checkpoint, model_.graph(), model_.parameters(), sections());
   }
 
-  void save_checkpoint() const {
+  std::map<std::string, Section> sections() const {
     std::map<std::string, Section> sections = options_.sections;
     sections["optimizer"] = optimizer_.save();
     sections["schedule"] = to_section(schedule_);
     sections["progress"] = progress();
     if (best_values_) sections["best"] = *best_values_;
     if (oscillations_) sections["oscillations"] = oscillations_->save();
-    save_model(options_.checkpoint, model_.graph(), model_.parameters(), sections);
+    return sections;
   }
 
   void resume() {
@@ -383,7 +389,8 @@ std::string skipped_text(const FitResult& result) {
 }
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
-  check_counts(options);
+  check_options(options);
+  const FloatEnvironment floats;
   return during("training", {}, [&] { return Run(model, dataset, options).run(); });
 }
 

@@ -78,8 +78,9 @@ struct FitOptions {
   /// File written after every epoch and every `checkpoint_every` steps; empty: none.
   std::string checkpoint = {};
   int64_t checkpoint_every = 0;  ///< in steps; 0: only after epochs
-  /// Continues from the progress in the model's sections, or else in the file `checkpoint`, if
-  /// there is any. The result is bit-identical to that of an uninterrupted run.
+  /// Continues from the progress in the model's sections, which a checkpoint and a run that was
+  /// stopped leave there, or else in the file `checkpoint`, if there is any. The result is
+  /// bit-identical to that of an uninterrupted run.
   bool resume = false;
   /// Folder for the record of the run, read by report::run_page and `qtape report`; written
   /// after every epoch and with every checkpoint. Empty: none.
@@ -134,7 +135,8 @@ struct FitResult {
 /// Returns a sentence on batches and elements that were skipped; empty if there were none.
 std::string skipped_text(const FitResult& result);
 
-/// Thrown if a signal ended the run. The model and the checkpoint hold the progress.
+/// Thrown if a signal ended the run. The model, in its sections, and the checkpoint hold the
+/// progress.
 class FitInterrupted : public console::Interrupted {
  public:
   /// `report_failure` is as in FitResult.

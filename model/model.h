@@ -59,8 +59,13 @@ class Model {
   NodeId answer() const { return outputs()[0]; }
   /// Returns the node that training minimizes: the first of Graph::losses.
   const std::optional<NodeId>& loss() const { return parts_->loss; }
-  /// Returns the sections of a checkpoint: settings, optimizer, schedule and progress.
+  /// Returns the sections of a checkpoint: settings, optimizer, schedule and progress. Empty
+  /// after a run of `fit` that was not stopped.
   const std::map<std::string, Section>& sections() const { return parts_->sections; }
+
+  void set_sections(std::map<std::string, Section> sections) {
+    parts_->sections = std::move(sections);
+  }
 
   /// Replaces a value. Throws GraphError for an unknown name, another dtype or shape, or a
   /// wrong number of elements.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/pattern.h"
 #include "qtape/core/settings.h"
 #include "qtape/kernels/simd/threads.h"
@@ -227,6 +228,7 @@ void Optimizer::place_moments() {
 void Optimizer::step(double learning_rate) {
   settings::require_non_negative("Optimizer", "learning rate", learning_rate);
   (void)parameters_.get("optimizer");
+  const FloatEnvironment floats;
   for (size_t i = 0; i < groups_.size(); ++i) {
     const double rate = learning_rate * groups_[i].learning_rate_scale;
     factors_[i] = std::visit(
@@ -265,6 +267,7 @@ void Optimizer::visit_moments(const Visit& visit) const {
 }
 
 Section Optimizer::save() const {
+  (void)parameters_.get("optimizer");
   Section section;
   std::visit(
       [&](const auto& rule) {

@@ -100,7 +100,7 @@ const CLI::App& innermost(const CLI::App& app) {
 /// report a missing or an unexpected argument instead.
 void require_known_options(const CLI::App& app) {
   for (const std::string& given : app.remaining(true)) {
-    if (given.size() < 2 || given[0] != '-') continue;
+    if (given.size() < 2 || given[0] != '-' || given == "--") continue;
     std::error_code ignored;
     if (std::filesystem::exists(given, ignored)) {
       fail<ArgumentError>("unknown option {}; the file of this name is ./{}", given, given);

@@ -46,6 +46,7 @@ class OutputFiles {
   /// Records a failure, unless it is empty.
   void add_failure(const std::string& failure);
 
+  bool all_written() const { return failures_.empty(); }
   /// Throws IoError with all failures, each with the temporary file that holds the content.
   void require_written() const;
 

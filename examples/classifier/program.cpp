@@ -24,6 +24,9 @@ void refuse_useless_options(const CommandLine& line, const TrainingSettings& rec
                             const ProgramOptions& options) {
   refuse_useless(line.app(), !recipe.data.empty(), "has no effect with --data",
                  {"--samples", "--digits"});
+  refuse_useless(line.app(), recipe.weight_bits == 0 && recipe.activation_bits == 0,
+                 "has no effect on networks in float",
+                 {"--exact", "--products", "--ends-bits", "--mean-bits", "--quantize-after"});
   refuse_useless(line.app(), options.checkpoint.empty(), "needs --checkpoint or --resume",
                  {"--checkpoint-every"});
 }

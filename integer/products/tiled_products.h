@@ -17,7 +17,7 @@ Epilogue store_accumulators(const IntegerBinding& binding);
 void update_scales(const QuantizedWeights& weights, const IntegerBinding& binding,
                    IntegerValue& y, bool f32_scales = false);
 
-/// Multiplies the rows [..., k] of x. Must run within a SerialLibraries. Throws Error if oneDNN
+/// Multiplies the rows [..., k] of x. Must run within a ComputingThread. Throws Error if oneDNN
 /// fails.
 IntegerKernel linear_kernel(const QuantizedWeights& weights, const IntegerBinding& binding,
                             Epilogue epilogue);

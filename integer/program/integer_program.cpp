@@ -54,7 +54,9 @@ std::string program_text(const IntegerProgram& program) {
 template class NodeList<IntegerProgram, IntegerNode>;
 
 IntegerProgram::IntegerProgram(Requantization requantization)
-    : requantization_(requantization) {}
+    : requantization_(requantization) {
+  require_valid("requantization", requantization);
+}
 IntegerProgram::IntegerProgram(const IntegerProgram& other) = default;
 IntegerProgram::IntegerProgram(IntegerProgram&& other) noexcept = default;
 IntegerProgram& IntegerProgram::operator=(const IntegerProgram& other) = default;

@@ -108,7 +108,7 @@ IntegerBinding IntegerSession::Bound::binding(ProgramNodeId id) const {
 }
 
 void IntegerSession::Bound::bind() {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   std::vector<bool> done(plan_.values.size());
   for (const ProgramNodeId id : ids(program_)) {
     if (done[at(id)]) continue;
@@ -140,7 +140,7 @@ IntegerKernel IntegerSession::Bound::bind_node(ProgramNodeId id,
 }
 
 void IntegerSession::Bound::run() const {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   for (const Step& step : steps_) {
     try {
       step.kernel.run();

@@ -30,6 +30,7 @@ int64_t ExactValue::at(int64_t i) const {
 
 Arithmetic exact(std::optional<Requantization> requantization, ExactOptions options) {
   if (!requantization) return {};
+  require_valid("requantization", *requantization);
   return {[requantization = *requantization, options](std::shared_ptr<const Graph> graph,
                                                       int threads) {
     const auto lowered = std::make_shared<const LoweredGraph>(std::move(graph));

@@ -217,10 +217,12 @@ std::string to_npz(const NamedTensors& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     add_member(archive.get(), tensors[i].name, members[i]);
   }
-  const bool closed = zip_close(archive.get()) == 0;
-  if (!closed) fail_without_memory(zip_get_error(archive.get()));
-  require<Error>(closed, "cannot create a .npz file: {}", zip_strerror(archive.get()));
-  (void)archive.release();  // already closed
+  // Closing frees the archive if it succeeds, and only then.
+  if (zip_close(archive.get()) != 0) {
+    fail_without_memory(zip_get_error(archive.get()));
+    fail<Error>("cannot create a .npz file: {}", zip_strerror(archive.get()));
+  }
+  (void)archive.release();
   return content_of(target.get());
 }
 

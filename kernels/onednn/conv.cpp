@@ -349,7 +349,7 @@ std::function<void()> prepare(const Conv& c, Pass pass, bool bf16, const void* x
       std::fill_n(dw, n, 0.0f);
     };
   }
-  const SerialLibraries serial;
+  const ComputingThread serial;
   try {
     return [convolution = std::make_shared<const Convolution>(c, pass, bf16, x, w, y, run)] {
       (*convolution)();
@@ -399,7 +399,7 @@ void clear(const ConvRun& run, double* result, int64_t n) {
 
 int64_t conv_scratch(const Conv& conv) {
   if (conv.images == 0) return 0;
-  const SerialLibraries serial;
+  const ComputingThread serial;
   try {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     int64_t bytes = 0;
@@ -414,7 +414,7 @@ int64_t conv_scratch(const Conv& conv) {
 
 bool has_bf16_conv(const Conv& conv, ConvPass pass) {
   if (conv.images == 0 || !onednn_has(dnnl_cpu_isa_avx512_core_bf16)) return false;
-  const SerialLibraries serial;
+  const ComputingThread serial;
   try {
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     return !make_primitive(engine, conv, conv.images, pass, true).reference;
@@ -425,7 +425,7 @@ bool has_bf16_conv(const Conv& conv, ConvPass pass) {
 
 int64_t bf16_conv_scratch(const Conv& conv, ConvPass pass) {
   if (!has_bf16_conv(conv, pass)) return 0;
-  const SerialLibraries serial;
+  const ComputingThread serial;
   try {
     return Layout(dnnl::engine(dnnl::engine::kind::cpu, 0), conv, pass, true).bytes;
   } catch (const dnnl::error& error) {

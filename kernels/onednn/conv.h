@@ -63,7 +63,7 @@ int64_t conv_scratch(const Conv& conv);
 /// Prepares the computation of y, dx or dw in f32 on oneDNN. Images are divided into pieces by
 /// the extents alone. oneDNN computes each piece in one thread, and gradients of filters are
 /// summed over the pieces in order, so the bits are equal at any thread count. Call the result
-/// within the lifetime of a SerialLibraries (threads.h). Throws GraphError if oneDNN rejects
+/// within the lifetime of a ComputingThread (threads.h). Throws GraphError if oneDNN rejects
 /// the convolution.
 std::function<void()> prepare_conv(const Conv& conv, const float* x, const float* w, float* y,
                                    const ConvRun& run);

@@ -179,7 +179,7 @@ class ColumnProducts {
   ColumnProducts(const Gemm& g, const float* a, ColumnSource b, float* c, std::byte* scratch,
                  int threads)
       : source_(std::move(b)), threads_(threads), slots_(static_cast<size_t>(threads)) {
-    const SerialLibraries serial;
+    const ComputingThread serial;
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     for (Slot& slot : slots_) {
       slot.columns = reinterpret_cast<float*>(scratch);
@@ -230,7 +230,7 @@ class ColumnProducts {
 
 template <class T>
 std::vector<Product> make_products(const Gemm& g, const T* a, const T* b, float* c) {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   std::vector<Product> products;
   for (const Tile& tile : make_tiles(g)) products.emplace_back(engine, g, tile, a, b, c);

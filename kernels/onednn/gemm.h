@@ -22,7 +22,7 @@ struct Gemm {
 
 /// Prepares an f32 product on oneDNN that runs in up to `threads` threads. The result is
 /// divided into tiles by its extents alone and oneDNN computes each tile in one thread, so the
-/// bits are equal at any thread count. Call the result within the lifetime of a SerialLibraries
+/// bits are equal at any thread count. Call the result within the lifetime of a ComputingThread
 /// (threads.h).
 std::function<void()> prepare_gemm(const Gemm& gemm, const float* a, const float* b, float* c,
                                    int threads);

@@ -65,7 +65,7 @@ bool is_exact(const Trial& t, const TrialExtents& e, Int8Weights layout) {
     for (int64_t i = 0; i < k; ++i)
       turned[static_cast<size_t>(i * e.n + c)] = w[static_cast<size_t>(c * k + i)];
   }
-  const SerialLibraries serial;
+  const ComputingThread serial;
   Int8Product product(e.n, k, DType::U8,
                       layout == Int8Weights::Columns ? turned.data() : w.data(), layout);
   if (!product.bind(e.rows, x.data(), acc.data())()) return false;

@@ -277,7 +277,7 @@ Int8Product& Int8Product::operator=(Int8Product&&) noexcept = default;
 BoundInt8Product Int8Product::bind(int64_t rows, const void* x, int32_t* acc) {
   require<GraphError>(rows >= 0, "an int8 product needs a non-negative number of rows, got {}",
                       rows);
-  const SerialLibraries serial;
+  const ComputingThread serial;
   try {
     return BoundInt8Product(impl_->bind(rows, x, acc));
   } catch (const dnnl::error& error) {

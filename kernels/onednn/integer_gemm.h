@@ -16,7 +16,7 @@ class BoundInt8Product {
   /// Creates a product that does nothing.
   BoundInt8Product() = default;
 
-  /// Computes acc in the calling thread, which must hold a SerialLibraries (threads.h). Returns
+  /// Computes acc in the calling thread, which must hold a ComputingThread (threads.h). Returns
   /// false if oneDNN fails (out of memory); acc is then undefined.
   bool operator()() const;
 

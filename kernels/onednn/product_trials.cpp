@@ -92,7 +92,7 @@ bool multiply_int8(const CodeProduct& p, const KnownOperands& known, std::span<i
   std::ranges::transform(known.x, x.begin(),
                          [](int16_t code) { return static_cast<uint8_t>(code); });
   Int8Product product(p.n, p.k, p.x, known.w.data(), p.weights);
-  const SerialLibraries serial;
+  const ComputingThread serial;
   const BoundInt8Product bound = product.bind(p.rows, x.data(), acc.data());
   product.load();
   return bound();
@@ -102,7 +102,7 @@ bool multiply_f32(const CodeProduct& p, const KnownOperands& known, std::span<in
   const std::vector<float> x(known.x.begin(), known.x.end());
   const std::vector<float> w(known.w.begin(), known.w.end());
   std::vector<float> sums(acc.size());
-  const SerialLibraries serial;
+  const ComputingThread serial;
   prepare_gemm(
       Gemm{.m = p.rows, .n = p.n, .k = p.k, .transpose_b = p.weights != Int8Weights::Columns},
       x.data(), w.data(), sums.data(), 1)();

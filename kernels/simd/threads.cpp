@@ -38,11 +38,11 @@ using TaskGroup = tbb::task_group;
 
 }  // namespace
 
-SerialLibraries::SerialLibraries() : before_(omp_get_max_threads()) {
+ComputingThread::ComputingThread() : before_(omp_get_max_threads()) {
   if (before_ != 1) omp_set_num_threads(1);
 }
 
-SerialLibraries::~SerialLibraries() {
+ComputingThread::~ComputingThread() {
   if (before_ != 1) omp_set_num_threads(before_);
 }
 
@@ -50,7 +50,7 @@ void run_shares(int64_t threads, int64_t count, void (*share)(const void* contex
                 const void* context) {
   std::atomic<int64_t> next = 0;
   const auto work = [&] {
-    const SerialLibraries serial;
+    const ComputingThread serial;
     for (int64_t i = next++; i < count; i = next++) share(context, i);
   };
   TaskGroup others;

@@ -7,21 +7,24 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/thread_count.h"
 
 namespace qtape::kernels {
 
-/// While it exists, libraries called by this thread (oneDNN) run in this thread alone. Their
-/// own parallelism would make bits depend on the number of threads; qtape divides the work
-/// itself. The destructor restores the previous setting.
-class SerialLibraries {
+/// While it exists, this thread has the settings on which bits depend: a FloatEnvironment, and
+/// libraries that it calls (oneDNN) run in this thread alone. Their own parallelism would make
+/// bits depend on the number of threads; qtape divides the work itself. The destructor restores
+/// the previous settings.
+class ComputingThread {
  public:
-  SerialLibraries();
-  SerialLibraries(const SerialLibraries&) = delete;
-  SerialLibraries& operator=(const SerialLibraries&) = delete;
-  ~SerialLibraries();
+  ComputingThread();
+  ComputingThread(const ComputingThread&) = delete;
+  ComputingThread& operator=(const ComputingThread&) = delete;
+  ~ComputingThread();
 
  private:
+  FloatEnvironment floats_;
   int before_;
 };
 

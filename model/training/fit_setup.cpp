@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/batch_slices.h"
 #include "qtape/engine/machine.h"
@@ -58,7 +59,39 @@ std::optional<int64_t> kept_shards(const Model& model, const FitOptions& options
 
 }  // namespace
 
-void check_counts(const FitOptions& options) {
+namespace {
+
+void check_display(const FitOptions& options) {
+  const auto digits = [](std::string_view name, int value) {
+    require<ArgumentError>(value >= 0 && value <= 17, "{} must be in 0..17, got {}", name,
+                           value);
+  };
+  digits("loss_digits", options.loss_digits);
+  if (options.metric && options.metric->digits)
+    digits("metric: digits", *options.metric->digits);
+}
+
+void check_augmentation(const data::Augmentation& augmentation) {
+  settings::require_non_negative("augmentation", "shift", augmentation.shift);
+  settings::require_non_negative("augmentation", "rotation", augmentation.rotation);
+  settings::require_non_negative("augmentation", "noise", augmentation.noise);
+}
+
+void check_checkpoint(const FitOptions& options) {
+  std::error_code ignored;
+  require<ArgumentError>(!std::filesystem::is_directory(options.checkpoint, ignored),
+                         "checkpoint: {} is a folder", printable(options.checkpoint));
+  require<ArgumentError>(options.checkpoint_every == 0 || !options.checkpoint.empty(),
+                         "checkpoint_every needs a checkpoint");
+  for (const char* own : {"optimizer", "schedule", "progress", "best", "oscillations"}) {
+    require<ArgumentError>(!options.sections.contains(own),
+                           "sections: '{}' is a section of every checkpoint", own);
+  }
+}
+
+}  // namespace
+
+void check_options(const FitOptions& options) {
   const auto at_least = [](std::string_view name, int64_t least, int64_t value) {
     require<ArgumentError>(value >= least, "{} must be at least {}, got {}", name, least,
                            value);
@@ -74,6 +107,13 @@ void check_counts(const FitOptions& options) {
   require<ArgumentError>(
       std::isfinite(options.max_gradient_norm) && options.max_gradient_norm >= 0,
       "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
+  require<ArgumentError>(!options.score || options.validation || options.metric,
+                         "score needs validation");
+  require_valid("gradient_precision", options.gradient_precision);
+  check_display(options);
+  check_augmentation(options.augmentation);
+  validate(options.oscillations);
+  check_checkpoint(options);
 }
 
 Shards shards_of(const Model& model, const FitOptions& options) {

@@ -8,8 +8,8 @@
 
 namespace qtape {
 
-/// Throws ArgumentError for invalid counts and norms.
-void check_counts(const FitOptions& options);
+/// Throws ArgumentError for options out of range or without effect.
+void check_options(const FitOptions& options);
 
 /// Returns the shards of this process, see FitOptions::shards. Throws ArgumentError unless they
 /// divide the batch and there is one for each process.

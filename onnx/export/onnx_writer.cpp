@@ -55,31 +55,31 @@ int32_t onnx_type(DType dtype) {
 }
 
 OnnxWriter::OnnxWriter(int64_t opset) {
-  model_.set_ir_version(ir_version_of(opset));
-  model_.set_producer_name("qtape");
-  model_.set_producer_version(QTAPE_VERSION);
-  auto* imported = model_.add_opset_import();
+  model_->set_ir_version(ir_version_of(opset));
+  model_->set_producer_name("qtape");
+  model_->set_producer_version(QTAPE_VERSION);
+  auto* imported = model_->add_opset_import();
   imported->set_domain("");
   imported->set_version(opset);
-  model_.mutable_graph()->set_name("qtape");
+  model_->mutable_graph()->set_name("qtape");
 }
 
 void OnnxWriter::use_domain(std::string_view domain, int64_t version) {
-  auto* imported = model_.add_opset_import();
+  auto* imported = model_->add_opset_import();
   imported->set_domain(std::string(domain));
   imported->set_version(version);
 }
 
 void OnnxWriter::metadata(const std::string& key, const std::string& value) {
-  auto& entry = *model_.add_metadata_props();
+  auto& entry = *model_->add_metadata_props();
   entry.set_key(key);
   entry.set_value(value);
 }
 
 std::string OnnxWriter::bytes() {
-  add_value_info(*model_.mutable_graph());
+  add_value_info(*model_->mutable_graph());
   std::string text;
-  require<GraphError>(model_.SerializeToString(&text),
+  require<GraphError>(model_->SerializeToString(&text),
                       "is too large for an ONNX file, which has at most 2 GiB");
   return text;
 }
@@ -94,7 +94,7 @@ std::string OnnxWriter::unique(std::string_view wanted) {
 
 onnx::TensorProto& OnnxWriter::initializer(std::string_view name, DType dtype,
                                            const Shape& shape) {
-  onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
+  onnx::TensorProto& tensor = *model_->mutable_graph()->add_initializer();
   tensor.set_name(unique(name));
   tensor.set_data_type(onnx_type(dtype));
   for (int64_t extent : shape.extents()) tensor.add_dims(extent);
@@ -120,7 +120,7 @@ std::string OnnxWriter::numbers(std::string_view name, const std::vector<int64_t
 
 onnx::NodeProto& OnnxWriter::node(std::string_view op, const std::vector<std::string>& inputs,
                                   std::string_view output) {
-  onnx::NodeProto& node = *model_.mutable_graph()->add_node();
+  onnx::NodeProto& node = *model_->mutable_graph()->add_node();
   node.set_op_type(std::string(op));
   for (const std::string& input : inputs) node.add_input(input);
   node.add_output(unique(output));
@@ -129,11 +129,11 @@ onnx::NodeProto& OnnxWriter::node(std::string_view op, const std::vector<std::st
 }
 
 void OnnxWriter::input(const std::string& name, const TensorType& type, bool batch) {
-  set_type(*model_.mutable_graph()->add_input(), name, type, batch);
+  set_type(*model_->mutable_graph()->add_input(), name, type, batch);
 }
 
 void OnnxWriter::output(const std::string& name, const TensorType& type, bool batch) {
-  set_type(*model_.mutable_graph()->add_output(), name, type, batch);
+  set_type(*model_->mutable_graph()->add_output(), name, type, batch);
 }
 
 void set_attribute(onnx::NodeProto& node, std::string_view name, int64_t value) {

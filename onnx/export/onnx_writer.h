@@ -11,6 +11,7 @@
 
 #include "qtape/core/byte_order.h"
 #include "qtape/core/types.h"
+#include "qtape/onnx/arena_model.h"
 
 namespace qtape {
 
@@ -67,7 +68,7 @@ class OnnxWriter {
  private:
   onnx::TensorProto& initializer(std::string_view name, DType dtype, const Shape& shape);
 
-  onnx::ModelProto model_;
+  ArenaModel model_;
   std::set<std::string, std::less<>> names_;
 };
 

@@ -12,6 +12,7 @@
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/files.h"
+#include "qtape/onnx/arena_model.h"
 #include "qtape/onnx/import/code_nodes.h"
 #include "qtape/onnx/import/functions.h"
 #include "qtape/onnx/import/importer.h"
@@ -264,7 +265,8 @@ SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles fi
   // Protobuf's own messages are suppressed; our error replaces them.
   const google::protobuf::LogSilencer silence;
   try {
-    onnx::ModelProto model;
+    ArenaModel owner;
+    onnx::ModelProto& model = *owner;
     require<FormatError>(
         static_cast<int64_t>(bytes.size()) <= largest_file &&
             model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&

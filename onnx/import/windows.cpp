@@ -14,6 +14,8 @@ struct WindowOperators : OnnxOperators {
   void average_pool();
   void average_channels();
   void global_average_pool();
+  void global_max_pool();
+  void global_pool(const Op& op, OnnxValue a);
   void reduce_mean();
   void reduce_sum();
   void reduce_max();
@@ -206,14 +208,23 @@ void WindowOperators::average_pool() {
   give_channels_last(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);
 }
 
+/// Sets the output to `op` over all positions of `a`, which is channels-last.
+void WindowOperators::global_pool(const Op& op, OnnxValue a) {
+  a.id = to.add(op, {a.id}, to.node_label(node, "pool"));
+  std::fill(a.shape.begin() + 2, a.shape.end(), int64_t{1});
+  give({.id = a.id, .shape = std::move(a.shape), .layout = OnnxLayout::ChannelsLast});
+}
+
 void WindowOperators::global_average_pool() {
-  const OnnxValue a = to.to_channels_last(x());
-  OnnxValue result{
-      .id = to.add(GlobalAvgPool{.keep_dims = true}, {a.id}, to.node_label(node, "pool")),
-      .shape = a.shape,
-      .layout = OnnxLayout::ChannelsLast};
-  std::fill(result.shape.begin() + 2, result.shape.end(), int64_t{1});
-  give(std::move(result));
+  global_pool(GlobalAvgPool{.keep_dims = true}, to.to_channels_last(x()));
+}
+
+void WindowOperators::global_max_pool() {
+  OnnxValue a = to.to_channels_last(x());
+  Max op{.keep_dims = true};
+  for (int axis = 1; axis + 1 < static_cast<int>(a.shape.size()); ++axis)
+    op.axes.push_back(axis);
+  global_pool(op, std::move(a));
 }
 
 template <class X>
@@ -263,6 +274,7 @@ constexpr OnnxOperator window_rows[] = {
     {"MaxPool", convert<&WindowOperators::max_pool>},
     {"AveragePool", convert<&WindowOperators::average_pool>},
     {"GlobalAveragePool", convert<&WindowOperators::global_average_pool>},
+    {"GlobalMaxPool", convert<&WindowOperators::global_max_pool>},
     {"ReduceMean", convert<&WindowOperators::reduce_mean>},
     {"ReduceSum", convert<&WindowOperators::reduce_sum>},
     {"ReduceMax", convert<&WindowOperators::reduce_max>},

@@ -50,16 +50,16 @@ int64_t onnx_elements(const std::vector<int64_t>& shape) {
 int64_t OnnxArray::elements() const { return onnx_elements(shape); }
 
 OnnxInterpreter::OnnxInterpreter(std::string_view bytes) {
-  const bool parsed = model_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-  require<FormatError>(parsed && model_.has_graph(), "is not an ONNX model");
-  for (const onnx::TensorProto& each : model_.graph().initializer()) {
+  const bool parsed = model_->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  require<FormatError>(parsed && model_->has_graph(), "is not an ONNX model");
+  for (const onnx::TensorProto& each : model_->graph().initializer()) {
     constants_[each.name()] = array_of(each);
   }
 }
 
 std::vector<std::string> OnnxInterpreter::inputs() const {
   std::vector<std::string> names;
-  for (const auto& each : model_.graph().input()) {
+  for (const auto& each : model_->graph().input()) {
     if (!constants_.contains(each.name())) names.push_back(each.name());
   }
   return names;
@@ -67,7 +67,7 @@ std::vector<std::string> OnnxInterpreter::inputs() const {
 
 std::vector<std::string> OnnxInterpreter::outputs() const {
   std::vector<std::string> names;
-  for (const auto& each : model_.graph().output()) names.push_back(each.name());
+  for (const auto& each : model_->graph().output()) names.push_back(each.name());
   return names;
 }
 
@@ -80,7 +80,7 @@ void OnnxInterpreter::set(const std::string& name, OnnxArray value) {
 }
 
 void OnnxInterpreter::run() {
-  for (const onnx::NodeProto& proto : model_.graph().node()) {
+  for (const onnx::NodeProto& proto : model_->graph().node()) {
     const OnnxNode node(proto);
     naming<FormatError>(node.describe(), [&] {
       OnnxOperands operands;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "qtape/onnx/arena_model.h"
 #include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {
@@ -49,7 +50,7 @@ class OnnxInterpreter {
   const OnnxArray& value(const std::string& name) const;
 
  private:
-  onnx::ModelProto model_;
+  ArenaModel model_;
   std::map<std::string, OnnxArray> constants_;
   std::map<std::string, OnnxArray> values_;
 };

@@ -69,7 +69,7 @@ TEST_CASE("convert: graphs without outputs, quantizers or integers are refused")
   Parameters empty(none, 1);
   CHECK(error_text<GraphError>([&] { (void)convert(none, empty, {}); }) ==
         "the graph names no outputs");
-  refused("the model has no quantizers: train it with them, or insert and calibrate them",
+  refused("the model has no quantizers: train it with them, or add them by qtape calibrate",
           [](SmallNet& n) { return n.add(Relu{}, {n.x}); });
   refused(
       "cannot convert 1 node: Input %0 'x': has no integers that could be an output: use a quantized output, or the accumulators of a product",

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "qtape/kernels/quantize/requantize.h"
+#include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_programs.h"
 #include "qtape/tests/support/small_nets.h"
@@ -293,6 +294,24 @@ TEST_CASE("lint: ties between codes") {
   const ProgramNodeId codes = b.codes({1, 2}, {.scale = 0.5});
   const ProgramNodeId y = b.add(integer::Requantize{{.scale = 1}}, {codes}, "y");
   check_tie(text_of(lint(b.of({y}))), "y: 1 of 2 codes lies");
+}
+
+TEST_CASE("lint: what is always 0, constants and products have no findings of sums") {
+  test::ProgramBuilder b;
+  const ProgramNodeId x = b.codes({1, 2}, {.scale = 0.0113f});
+  const ProgramNodeId zero =
+      b.add(integer::Quantize{{.scale = 7, .low = 0, .high = 0}}, {b.program.at("x")}, "zero");
+  const ProgramNodeId grid = b.add(integer::Requantize{{.scale = 0.0131f}}, {zero}, "grid");
+  const ProgramNodeId sum = b.add(integer::Add{{.scale = 0.0113f}}, {x, grid}, "sum");
+  const ProgramNodeId product = b.add(integer::Mul{{.scale = 0.25}}, {sum, sum}, "product");
+  CHECK(text_of(lint(b.of({product}))) == "");
+}
+
+TEST_CASE("lint: programs of every op") {
+  for (const test::ConformanceCase& each : test::conformance_cases()) {
+    CAPTURE(each.name);
+    CHECK_NOTHROW((void)lint(each.program));
+  }
 }
 
 TEST_CASE("lint: requantizations of one rounding differ at ties, and nowhere else") {

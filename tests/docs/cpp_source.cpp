@@ -11,9 +11,7 @@ namespace qtape::docs {
 namespace {
 
 /// Code that pages omit: headers, and suppressed warnings about unused names.
-constexpr std::string_view prologue = R"(#include <fmt/format.h>
-
-#include <algorithm>
+constexpr std::string_view prologue = R"(#include <algorithm>
 #include <array>
 
 #include "qtape/qtape.h"

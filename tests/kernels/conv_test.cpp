@@ -77,7 +77,7 @@ std::vector<float> narrow(const std::vector<double>& x) { return {x.begin(), x.e
 
 template <class T>
 Results<T> run(const Conv& c, int threads, bool accumulate) {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   const AlignedBuffer scratch(conv_scratch(c));
   const ConvRun how{.scratch = scratch.data(), .threads = threads, .accumulate = accumulate};
   const auto x = values<T>(c.x_elements(), 1);
@@ -181,7 +181,7 @@ TEST_CASE("conv: operands of bf16 sum whole numbers exactly, where oneDNN takes 
   int rounded = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    const SerialLibraries serial;
+    const ComputingThread serial;
     const Conv c = random_conv(seed);
     Draw draw(seed + 1000);
     const auto whole = [&](int64_t n) {

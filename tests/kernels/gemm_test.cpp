@@ -23,7 +23,7 @@ std::vector<float> values(int64_t n, uint64_t seed) {
 }
 
 std::vector<float> product(const Gemm& g, int threads) {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   const auto a = values(g.batch * g.m * g.k, 1);
   const auto b = values(g.batch * g.k * g.n, 2);
   auto c = values(g.batch * g.m * g.n, 3);
@@ -56,7 +56,7 @@ TEST_CASE("gemm: f32 agrees with the f64 loop for all transposes, batches and ac
 
 TEST_CASE("gemm: products of bf16 sum whole numbers exactly") {
   if (!has_bf16_products()) return test::skip("no products in bf16");
-  const SerialLibraries serial;
+  const ComputingThread serial;
   const Random random(4, 0);
   const auto whole = [&](int64_t n, uint64_t first) {
     std::vector<double> x(static_cast<size_t>(n));

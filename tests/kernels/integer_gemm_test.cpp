@@ -81,7 +81,7 @@ std::vector<X> sources(int64_t n, Draw draw) {
 /// The same for drawn codes.
 template <class X>
 std::string wrong_sums(const Extents& e, Draw draw) {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   const auto x = sources<X>(e.rows * e.k, draw);
   const auto w = weights(e.n * e.k, draw);
   std::vector<int32_t> acc(static_cast<size_t>(e.rows * e.n), -7);
@@ -154,7 +154,7 @@ TEST_CASE("integer_gemm: a trial finds where accumulators are wrong") {
 }
 
 TEST_CASE("integer_gemm: empty products") {
-  const SerialLibraries serial;
+  const ComputingThread serial;
   std::vector<int32_t> acc = {1, 2, 3, 4};
   Int8Product no_terms(2, 0, DType::S8, nullptr);
   CHECK(no_terms.bind(2, nullptr, acc.data())());
@@ -182,7 +182,7 @@ TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run sid
   std::vector<std::thread> threads;
   for (const BoundInt8Product& run : runs) {
     threads.emplace_back([&run] {
-      const SerialLibraries serial;
+      const ComputingThread serial;
       for (int i = 0; i < 50; ++i) run();
     });
   }
@@ -192,7 +192,7 @@ TEST_CASE("integer_gemm: runs of a product share weights, outlive it and run sid
 
 TEST_CASE("integer_gemm: runs of different numbers of rows, one after the other") {
   REQUIRE(int8_exactness() != Int8Exactness::Never);
-  const SerialLibraries serial;
+  const ComputingThread serial;
   for (const int64_t k : {61, 63, 64, 124, 125, 126, 127, 128, 129, 191, 255}) {
     for (const int64_t n : {3, 16, 19, 40}) {
       const auto w = weights(n * k, Draw::Tiny);

@@ -4,12 +4,18 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cfenv>
+#include <cmath>
 #include <csignal>
 #include <limits>
 
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/small_fit.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 using namespace qtape;
 using test::error_text;
@@ -304,4 +310,73 @@ TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all"
                          "checkpoint: base is "));
   CHECK(error([](FitOptions& o) { o.oscillations.damping = 1; }) ==
         "oscillations: the checkpoint is of a run without them, got some");
+}
+
+TEST_CASE("fit: a stopped model continues from its own progress, not from an older one") {
+  const test::Folder folder;
+  FitOptions options = quiet(6);
+  const std::string expected = trained_by(options);
+  for (const bool loaded : {false, true}) {
+    CAPTURE(loaded);
+    options.checkpoint = folder.file(loaded ? "a.json" : "b.json");
+    int64_t steps = 0;
+    options.stop = [&] { return ++steps % 7 == 0; };
+    options.resume = false;
+    Model model = small_model();
+    FitResult result = fit(model, small_digits().train, options);
+    if (loaded) model = Model::load(options.checkpoint);
+    options.resume = true;
+    int64_t calls = 1;
+    for (; result.stopped && calls < 9; ++calls) {
+      result = fit(model, small_digits().train, options);
+    }
+    CHECK(calls == 4);
+    CHECK(model.parameters().sha256() == expected);
+    CHECK(model.sections().empty());
+    // A finished run stays finished.
+    CHECK(fit(model, small_digits().train, options).step == 24);
+    CHECK(model.parameters().sha256() == expected);
+  }
+}
+
+TEST_CASE("fit: what cannot be or has no effect is refused before the first step") {
+  const test::Folder folder;
+  const auto error = [](const std::function<void(FitOptions&)>& change) {
+    FitOptions options = quiet(1);
+    options.on_step = [](const FitProgress&) { FAIL("a step"); };
+    change(options);
+    return error_text<ArgumentError>([&] { (void)trained_by(options); });
+  };
+  using O = FitOptions;
+  CHECK(error([](O& o) { o.loss_digits = -3; }) == "loss_digits must be in 0..17, got -3");
+  CHECK(error([](O& o) { o.augmentation.noise = -1; }).find("noise") != std::string::npos);
+  CHECK(error([](O& o) { o.augmentation.shift = std::nan(""); }) != "");
+  CHECK(error([](O& o) { o.oscillations.damping = -1; }) != "");
+  CHECK(error([](O& o) { o.checkpoint_every = 3; }) == "checkpoint_every needs a checkpoint");
+  CHECK(error([&](O& o) { o.checkpoint = folder.path(); }).ends_with(" is a folder"));
+  CHECK(error([](O& o) { o.sections["progress"] = {}; }) ==
+        "sections: 'progress' is a section of every checkpoint");
+  CHECK(error([](O& o) { o.validation = {}, o.score = MetricKind::Accuracy; }) ==
+        "score needs validation");
+  CHECK(error([](O& o) { o.score = MetricKind::AreaUnderCurve; }) ==
+        "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got 10 and 10");
+}
+
+TEST_CASE("fit: the floating-point settings of the caller change no bit and are kept") {
+  FitOptions options = quiet(2);
+  options.threads = 2;
+  const std::string expected = trained_by(options);
+  std::fenv_t before;
+  REQUIRE(std::fegetenv(&before) == 0);
+  for (const int rounding : {FE_UPWARD, FE_TOWARDZERO}) {
+    REQUIRE(std::fesetround(rounding) == 0);
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8040);  // subnormal numbers count as 0
+#endif
+    const std::string trained = trained_by(options);
+    const int after = std::fegetround();
+    std::fesetenv(&before);
+    CHECK(after == rounding);
+    CHECK(trained == expected);
+  }
 }

@@ -47,29 +47,31 @@ std::string of_weights(const Weights& weights) {
   return error_of(model);
 }
 
-constexpr const char* quantize = "m.onnx: node 'the QuantizeLinear' (QuantizeLinear): ";
-constexpr const char* dequantize = "m.onnx: node 'the DequantizeLinear' (DequantizeLinear): ";
+constexpr const char* in_quantize = "m.onnx: node 'the QuantizeLinear' (QuantizeLinear): ";
+constexpr const char* in_dequantize =
+    "m.onnx: node 'the DequantizeLinear' (DequantizeLinear): ";
 
 }  // namespace
 
 TEST_CASE("onnx quantized: scales are finite, positive and constant, one for values") {
   const std::string positive =
-      std::string(quantize) + "scales must be finite and above 0, got ";
+      std::string(in_quantize) + "scales must be finite and above 0, got ";
   CHECK(of_quantizer({}, {0}, {0}) == positive + "0");
   CHECK(of_quantizer({}, {-0.5f}, {0}) == positive + "-0.5");
   CHECK(of_quantizer({}, {std::numeric_limits<float>::infinity()}, {0}) == positive + "inf");
   CHECK(of_quantizer({}, {std::nanf("")}, {0}) == positive + "nan");
   CHECK(of_quantizer({2}, {1, 2}, {0, 0}) ==
-        std::string(quantize) + "expected one scale for values that are not constant, got 2");
+        std::string(in_quantize) +
+            "expected one scale for values that are not constant, got 2");
   CHECK(of_quantizer({}, {1}, {0}, s32) ==
-        std::string(quantize) + "codes of int32 are not supported for values");
+        std::string(in_quantize) + "codes of int32 are not supported for values");
   CHECK(of_quantizer({}, {1}, {0}, onnx::TensorProto::INT64) ==
-        std::string(quantize) + "codes of type 7 are not supported: use int8 or uint8");
+        std::string(in_quantize) + "codes of type 7 are not supported: use int8 or uint8");
   OnnxModel open({-1, 2});
   open.node("Abs", {"x"}, {"s"})
       .node("QuantizeLinear", {"x", "s"}, {"q"})
       .node("DequantizeLinear", {"q", "s"});
-  CHECK(error_of(open) == std::string(quantize) + "input 1, 's', must be a constant");
+  CHECK(error_of(open) == std::string(in_quantize) + "input 1, 's', must be a constant");
   OnnxModel computed({-1, 2});
   computed.floats("s", {1}, {1})
       .integers("thousand", {1000})
@@ -77,11 +79,11 @@ TEST_CASE("onnx quantized: scales are finite, positive and constant, one for val
       .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
       .node("DequantizeLinear", {"q", "s", "z"});
   CHECK(error_of(computed) ==
-        std::string(quantize) + "the type of the zero point is not known");
+        std::string(in_quantize) + "the type of the zero point is not known");
 }
 
 TEST_CASE("onnx quantized: zero points, axes and blocks fit the codes") {
-  const std::string text(dequantize);
+  const std::string text(in_dequantize);
   CHECK(of_weights({.zero_type = u8}) ==
         text + "the zero point is of uint8, expected int8 as the codes");
   CHECK(of_weights({.type = onnx_int4}) ==
@@ -107,13 +109,13 @@ TEST_CASE("onnx quantized: codes are only read by the quantizer that wrote them"
   OnnxModel floats({-1, 2});
   add_constants(floats).node("DequantizeLinear", {"x", "xs", "xz"});
   CHECK(error_of(floats) ==
-        std::string(dequantize) + "input 0 has no codes of a QuantizeLinear");
+        std::string(in_dequantize) + "input 0 has no codes of a QuantizeLinear");
   OnnxModel other({-1, 2});
   add_constants(other)
       .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
       .node("DequantizeLinear", {"q", "ys", "yz"});
   CHECK(error_of(other) ==
-        std::string(dequantize) +
+        std::string(in_dequantize) +
             "it reads uint8 of scale 0.5, zero point 10 as uint8 of scale 1, "
             "zero point 128");
   OnnxModel sums({-1, 2});

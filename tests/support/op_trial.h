@@ -384,7 +384,7 @@ class OpTrial {
   }
 
   // As a tape does: threads of oneDNN itself would change the order of its sums.
-  kernels::SerialLibraries serial_;
+  kernels::ComputingThread serial_;
   const OpCase& case_;
   const OpUse& use_;
   DType dtype_;

@@ -144,7 +144,15 @@ class RandomLayers {
   void add_pool() {
     if (below(2) == 0) return add_windows(integer::MeanPool{});
     if (below(2) == 0 && net_.value().type.dtype == DType::S8) return add_average();
-    add_windows(integer::Structure<MaxPool>{});
+    if (net_.value().low < net_.value().zero_point || below(2) == 0) {
+      return add_windows(integer::Structure<MaxPool>{});
+    }
+    // No code is below that of the border.
+    MaxPool op{.kernel = {2 + below(2), 2 + below(2)}, .stride = {1 + below(2), 1 + below(2)}};
+    op.padding = Padding::Explicit;
+    op.pads_begin = Shape{below(op.kernel[0]), below(op.kernel[1])};
+    op.pads_end = Shape{1, 1};
+    net_.add(integer::Structure<MaxPool>{op}, label("pool"));
   }
   /// Adds a mean that is requantized, of 2 or 4 codes.
   void add_average() {

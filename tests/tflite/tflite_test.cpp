@@ -72,6 +72,29 @@ TEST_CASE("tflite: random programs that are written and read have the same codes
   }
 }
 
+TEST_CASE("tflite: poolings along one axis, and with padding that changes no maximum") {
+  const auto pooled = [](Shape sample, MaxPool op, int32_t low) {
+    Layers net(1, sample, 0.02, -5);
+    net.add(integer::Requantize{{.scale = 0.02f, .zero_point = -5, .low = low}}, "limited");
+    net.add(integer::Structure<MaxPool>{std::move(op)}, "largest");
+    return net.finished();
+  };
+  const MaxPool row{.kernel = {3}, .stride = {2}};
+  const MaxPool stem{.kernel = {3, 3},
+                     .stride = {2, 2},
+                     .padding = Padding::Explicit,
+                     .pads_begin = {1, 1},
+                     .pads_end = {1, 1}};
+  for (const IntegerProgram& program :
+       {pooled({1, 9, 3}, row, -128), pooled({1, 8, 8, 3}, stem, -5)}) {
+    const IntegerProgram read = parse_tflite(to_tflite(program));
+    CHECK(codes_of(read, "largest") == codes_of(program, "largest"));
+  }
+  CHECK(error_text<GraphError>([&] {
+          (void)to_tflite(pooled({1, 8, 8, 3}, stem, -128));
+        }).ends_with("codes of its border would change results"));
+}
+
 TEST_CASE("tflite: files that are cut or changed give an error or a program") {
   const std::string bytes = to_tflite(all_layers());
   for (size_t size = 0; size < bytes.size(); size += 1 + size / 64) {

@@ -13,7 +13,7 @@ void write_tflite(const IntegerOp& op, TfliteProgram& p) {
         if constexpr (WritesTflite<std::decay_t<decltype(each)>>) {
           write(each, p);
         } else {
-          fail<GraphError>("TensorFlow Lite Micro has no operator with the codes of {}",
+          fail<GraphError>("{} is not written as an operator of TensorFlow Lite Micro",
                            each.name);
         }
       },

@@ -249,6 +249,10 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--output needs one observer, got all");
+  for (const std::string& each : {options.observer, options.weight_observer}) {
+    require<ArgumentError>(each != FixedScale::name,
+                           "{} needs a scale, which cannot be given here", FixedScale::name);
+  }
   const bool named = options.observer != "all" && options.observer != "search" &&
                      options.observer != usual_choice;
   if (named) (void)observer_method(options.observer);

@@ -31,6 +31,16 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
                      to_string(TensorType{type.dtype, sample_of(type, batched)}));
 }
 
+/// Returns an answer. Calibration adds a quantizer, which ends the label of the answer before
+/// it by `.quantized`; data may have either label.
+data::WantedInput answer_named(const std::string& label, const Shape& sample) {
+  data::WantedInput answer{.name = label, .sample = sample};
+  constexpr std::string_view suffix = ".quantized";
+  if (label.ends_with(suffix))
+    answer.other_name = label.substr(0, label.size() - suffix.size());
+  return answer;
+}
+
 }  // namespace
 
 std::vector<std::string> DataOptions::paths() const {
@@ -58,7 +68,7 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
     needs.wanted.push_back({node.label, sample_of(node.type, input->batch)});
   }
   for (const NodeId id : graph.answers()) {
-    needs.answers.push_back({graph.name(id), sample_of(graph[id].type, true)});
+    needs.answers.push_back(answer_named(graph.name(id), sample_of(graph[id].type, true)));
   }
   return needs;
 }
@@ -73,7 +83,7 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
   }
   for (const ProgramNodeId id : program.outputs()) {
     needs.answers.push_back(
-        {output_name(program, id), sample_of(program[id].value.type, true)});
+        answer_named(output_name(program, id), sample_of(program[id].value.type, true)));
   }
   return needs;
 }
@@ -109,6 +119,18 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
   }
 }
 
+/// Prints which inputs in floats have samples of bytes, which are scaled.
+void note_bytes(const data::Dataset& set, const DataNeeds& needs) {
+  for (const data::Column& column : set.columns()) {
+    const bool floats = std::ranges::any_of(needs.inputs, [](const std::string& each) {
+      return each.find("' f32") != std::string::npos;
+    });
+    if (floats && !column.target && column.sample.dtype == DType::U8) {
+      console::print("bytes of '{}' are divided by 255\n", printable(column.name));
+    }
+  }
+}
+
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: --data is already given");
@@ -124,8 +146,14 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   if (!options.input.empty()) {
     const auto read = [&](const std::string& inputs, const std::string& labels,
                           const std::string& prefix) {
+      std::vector<std::string> unclear;
       data::Dataset set =
-          data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers);
+          data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers, &unclear);
+      for (const std::string& place : unclear) {
+        console::print(
+            "{}: channels are taken to be last; if they are first: --channels First\n", place);
+      }
+      note_bytes(set, needs);
       require<ArgumentError>(set.size() > 0, "{}input: {} has no samples", prefix, inputs);
       check_targets(set, prefix + "labels", labels, needs);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {

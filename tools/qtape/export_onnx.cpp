@@ -171,7 +171,7 @@ void export_onnx(const ExportOnnxCommand& command) {
     naming<GraphError>(command.file,
                        [&] { report.bytes = write_onnx(path, program, options); });
   });
-  print(report);
+  if (files.all_written()) print(report);
   write_report(files, command.json, report);
   files.require_written();
 }

@@ -137,10 +137,22 @@ bool has_option(const std::string& help, const std::string& option) {
 }
 
 void require_options(const SweepGrid& grid, const std::string& help) {
+  std::vector<std::string> own = {"--json", "--report", "--checkpoint", "--resume"};
   for (const auto& [key, value] : grid.runs[0].settings) {
     const std::string option = examples::option_name(key);
+    require<ArgumentError>(std::ranges::count(own, option) == 0,
+                           "/settings/{}: the sweep sets {} of each run", printable(key),
+                           option);
     require<ArgumentError>(has_option(help, option), "/settings/{}: {} has no option {}",
                            printable(key), grid.command[0], option);
+  }
+  for (const auto& [key, value] : grid.runs[0].settings) {
+    own.push_back(examples::option_name(key));
+  }
+  for (size_t i = 1; i < grid.command.size(); ++i) {
+    const std::string option = grid.command[i].substr(0, grid.command[i].find('='));
+    require<ArgumentError>(std::ranges::count(own, option) == 0,
+                           "/command/{}: the sweep sets {} of each run", i, printable(option));
   }
 }
 

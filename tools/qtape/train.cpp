@@ -112,16 +112,27 @@ double usual_rate(const Graph& graph) {
 
 FitOptions options_of(const TrainCommand& command, const Model& model,
                       const data::Split& data) {
-  FitOptions options{.epochs = command.epochs,
-                     .batch = std::min(command.batch, data.train.size()),
-                     .learning_rate = command.learning_rate.value_or(usual_rate(model.graph())),
-                     .checkpoint = command.checkpoint,
-                     .resume = command.resume,
-                     .report = command.report,
-                     .shards = command.shards,
-                     .exchange = command.exchange,
-                     .seed = static_cast<uint64_t>(command.seed),
-                     .threads = command.threads};
+  const CLI::App& line = *command.line;
+  const auto is_norm = [](const Node& node) {
+    return std::holds_alternative<BatchNorm>(node.op) ||
+           std::holds_alternative<BatchNormCorrection>(node.op);
+  };
+  examples::refuse_useless(line, std::ranges::none_of(model.graph().nodes(), is_norm),
+                           "has no effect: the model has no batch norms", {"--norms"});
+  examples::refuse_useless(line, learned_scales(model.graph()).empty(),
+                           "has no effect: the model has no learned scales", {"--scales-lr"});
+  const bool batch_given = examples::given(line, "--batch");
+  FitOptions options{
+      .epochs = command.epochs,
+      .batch = batch_given ? command.batch : std::min(command.batch, data.train.size()),
+      .learning_rate = command.learning_rate.value_or(usual_rate(model.graph())),
+      .checkpoint = command.checkpoint,
+      .resume = command.resume,
+      .report = command.report,
+      .shards = command.shards,
+      .exchange = command.exchange,
+      .seed = static_cast<uint64_t>(command.seed),
+      .threads = command.threads};
   if (data.test.size() > 0) {
     options.validation = data.test;
     options.validation_name = "test";
@@ -251,9 +262,10 @@ void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
   files.reads({command.teacher});
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
-  if (leads) files.expect_unread("--checkpoint", command.checkpoint);
+  if (leads && command.resume) files.expect_unread("--checkpoint", command.checkpoint);
   files.expect_run("--report", command.report);
   files.reads({command.model});
+  if (leads && !command.resume) files.expect_unread("--checkpoint", command.checkpoint);
   files.expect_text("--json", command.json);
   require<ArgumentError>(kept,
                          "--output is missing: without it, or --checkpoint, the trained model "

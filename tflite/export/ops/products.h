@@ -150,6 +150,13 @@ Shape image(const Shape& shape) {
   return shape.rank() == 3 ? Shape{shape[0], 1, shape[1], shape[2]} : shape;
 }
 
+/// Adds the codes `x` of the tensor `from` in another shape.
+int32_t reshaped(TfliteProgram& p, int32_t from, const IntegerValue& x, const Shape& shape) {
+  const int32_t result = p.add_tensor(p.part("image"), x, shape);
+  p.add_operator(Builtin::Reshape, {from}, result, ReshapeOptions{reshape_of(shape)});
+  return result;
+}
+
 /// Adds x with padding that is neither SAME nor VALID.
 int32_t add_border(TfliteProgram& p, int32_t from, const IntegerValue& x, const Shape& shape,
                    const Window& w) {
@@ -222,11 +229,7 @@ void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
   const bool one = x.type.shape.rank() == 3;
   const Window w = op.extents(x.type.shape).window;
   int32_t from = p.same_type_tensor(source);
-  if (one) {
-    const int32_t reshaped = p.add_tensor(p.part("image"), x, in);
-    p.add_operator(Builtin::Reshape, {from}, reshaped, ReshapeOptions{reshape_of(in)});
-    from = reshaped;
-  }
+  if (one) from = reshaped(p, from, x, in);
   const bool same = is_same(w.h) && is_same(w.w);
   if (!same && !(is_valid(w.h) && is_valid(w.w))) from = add_border(p, from, x, in, w);
   const PaddingType padding = same ? PaddingType::Same : PaddingType::Valid;
