@@ -66,6 +66,8 @@ void move_to(const std::string& from, const std::string& path, const CFile& file
 }  // namespace
 
 CExport export_c(const IntegerProgram& program, const CExportOptions& options) {
+  require<ArgumentError>(options.test.inputs >= 1, "test.inputs must be at least 1, got {}",
+                         options.test.inputs);
   const IntegerProgram one = program.batch() ? program.with_batch(1) : program;
   CExport result{.program = program_for_c(one, options.kernels).program};
   result.written =

@@ -109,6 +109,9 @@ void Observer::check_fits(int64_t elements, const ChannelMap& map) const {
   require<GraphError>(map.channels == channels(),
                       "the observer has {} channels, the data have {}", channels(),
                       map.channels);
+  require<GraphError>(map.block >= 1 && map.wrap >= 1 && map.stride >= 0,
+                      "a channel map needs block and wrap of at least 1, got {} and {}",
+                      map.block, map.wrap);
   if (elements == 0) return;
   const int64_t last = (elements - 1) / map.block * map.stride + map.wrap - 1;
   require<GraphError>(last < map.channels,

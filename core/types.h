@@ -101,7 +101,10 @@ class Shape {
   /// This shape with the extent of `axis` replaced.
   Shape with(int axis, int64_t extent) const;
   /// This shape without its first axis, of rank >= 1: of a batch, the shape of one sample.
-  Shape without_first() const { return Shape(extents().subspan(1)); }
+  Shape without_first() const {
+    check(rank_ >= 1, "a scalar has no first extent");
+    return Shape(extents().subspan(1));
+  }
 
   bool operator==(const Shape& other) const;
 

@@ -150,6 +150,8 @@ Dataset& Dataset::add(std::string name, Tensor values) {
 }
 
 Dataset& Dataset::add_target(std::string name, Tensor values, int64_t classes) {
+  require<ArgumentError>(classes >= 0, "column {}: classes must be at least 0, got {}",
+                         printable(name), classes);
   add_column({.name = std::move(name), .target = true, .classes = classes},
              {.tensor = std::make_shared<const Tensor>(std::move(values))});
   return *this;

@@ -308,6 +308,8 @@ std::string to_string(const Finding& finding) {
 
 std::vector<Finding> lint(const Graph& graph, const Parameters& parameters,
                           const LintOptions& options) {
+  require<ArgumentError>(options.clamped_share >= 0 && options.clamped_share <= 1,
+                         "clamped_share must be in 0..1, got {}", options.clamped_share);
   return Linter(graph, parameters, options).run();
 }
 

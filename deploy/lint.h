@@ -53,7 +53,8 @@ struct LintOptions {
 
 /// Returns all findings: errors first, then warnings, then notes, each in graph order. Findings
 /// that require the integer program appear only if there are no errors. `parameters` are only
-/// read. Throws GraphError for outputs that do not exist.
+/// read. Throws GraphError for outputs that do not exist, ArgumentError for options out of
+/// range.
 std::vector<Finding> lint(const Graph& graph, const Parameters& parameters,
                           const LintOptions& options = {});
 /// Returns the findings of an integer program: accumulators, biases, scale ratios and storage.

@@ -82,7 +82,14 @@ void sync_folder(const std::string& path) {
   if (descriptor.get() >= 0) (void)::fsync(descriptor.get());
 }
 
+/// Throws IoError for a path that the system would cut at a NUL byte.
+void require_whole(const std::string& path) {
+  require<IoError>(path.find('\0') == std::string::npos, "{}: the path has a NUL byte",
+                   printable(path));
+}
+
 std::string read_all(const std::string& path, int64_t limit) {
+  require_whole(path);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail_io(path, "open", errno);
   struct stat status {};
@@ -130,6 +137,7 @@ bool is_open_at(int file, const std::string& path) {
 
 std::string written_path(const std::string& path) {
   namespace fs = std::filesystem;
+  require_whole(path);
   std::error_code ignored;
   fs::path target = path;
   for (int links = 0; links < max_links && fs::is_symlink(target, ignored); ++links) {

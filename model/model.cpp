@@ -44,6 +44,10 @@ struct Answer {
 /// Returns all answers to all samples.
 NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
                      const std::vector<Answer>& answers, const std::function<void()>& run) {
+  for (const Answer& each : answers) {
+    require<ArgumentError>(std::ranges::count(answers, each.name, &Answer::name) == 1,
+                           "'{}' is listed twice as an answer", printable(each.name));
+  }
   Feed feed(std::move(inputs), dataset);
   NamedTensors all;
   for (const Answer& each : answers) {

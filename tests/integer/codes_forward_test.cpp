@@ -274,3 +274,15 @@ TEST_CASE("codes_forward: outputs that users ask for stay values") {
   CHECK(!tape.memory().nodes[at(quantizer)].encoded);
   CHECK(!tape.value<float>(quantizer).empty());
 }
+
+TEST_CASE("codes_forward: sums beyond 32 bits are exact") {
+  constexpr int64_t terms = 70'000;
+  WholeNet net = dense({1, terms}, {1});
+  Parameters parameters(net.graph, 1);
+  for (NodeId id : quantizers(net.graph)) set_qparams(net.graph, parameters, id, 1);
+  std::ranges::fill(parameters.at("fc0.weight").values<float>(), -127.0f);
+  Tape tape(net.graph, parameters, {.threads = 1, .arithmetic = products_of_codes()});
+  std::ranges::fill(tape.input<float>("x"), 255.0f);
+  tape.forward(mode::eval);
+  CHECK(tape.value<float>(net.y)[0] == static_cast<float>(-127 * 255 * terms));
+}

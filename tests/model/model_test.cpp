@@ -85,6 +85,12 @@ TEST_CASE("models: values are set and taken over by name, with their types check
         "'fc1.weight' of the saved model is f32[24, 7], the network needs f32[24, 784]");
   CHECK(model.parameters().sha256() == before);
   CHECK(error_text<GraphError>([] { Model bad{Graph()}; }) == "the graph names no outputs");
+  const Value y = linear(net.input("y", {2}), 2);
+  const Model twice(std::vector{y, y});
+  data::Dataset set;
+  set.add("y", Tensor::of<float>({1, 2}, std::array{1.0f, 2.0f}));
+  CHECK(error_text<ArgumentError>([&] { (void)predict_all(twice, set); }) ==
+        "'fc2' is listed twice as an answer");
 }
 
 TEST_CASE("models: one that was moved from says so") {

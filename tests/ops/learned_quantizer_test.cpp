@@ -373,3 +373,14 @@ TEST_CASE("pact: a channel of zeros has no gradient of alpha until it has data")
   CHECK(bench.state[0] == 9);
   CHECK(bench.dstate == std::vector<double>{0, 0});
 }
+
+TEST_CASE("pact: in the warm-up alpha is the mean of what the data gives") {
+  Pact bench(FakeQuantizePACT{.bits = 2}, {2});
+  double sum = 0;
+  for (uint64_t n = 0; n < 3; ++n) {
+    bench.x = {-1, 2.0 + 3.0 * static_cast<double>(n)};
+    bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 3});
+    sum += bench.x[1];
+    CHECK(bench.state[0] == doctest::Approx(sum / static_cast<double>(n + 1)).epsilon(1e-15));
+  }
+}

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "qtape/core/printable.h"
 #include "qtape/io/arrays/arrays.h"
@@ -69,6 +70,12 @@ void replay(const ReplayOptions& options) {
   auto* model = std::get_if<SavedModel>(&file);
   const DataNeeds needs = program != nullptr ? needs_of(options.model, *program)
                                              : needs_of(options.model, model->graph);
+  for (const data::WantedInput& each : needs.answers) {
+    const auto same = std::ranges::count(needs.answers, each.name, &data::WantedInput::name);
+    require<ArgumentError>(options.answers.empty() || same == 1,
+                           "--output: {} lists the answer '{}' twice", options.model,
+                           printable(each.name));
+  }
   const data::Dataset images = load_data(options.data, needs).test;
   if (program != nullptr) {
     require_fit(*program, images);
