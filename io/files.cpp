@@ -11,6 +11,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/printable.h"
 #include "qtape/io/descriptor.h"
 
 namespace qtape {

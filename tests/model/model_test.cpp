@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <functional>
+
 #include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"

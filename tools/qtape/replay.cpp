@@ -49,6 +49,32 @@ NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
   return answers;
 }
 
+/// Throws ArgumentError unless each answer has a name of its own.
+void require_names(const DataNeeds& needs) {
+  for (const data::WantedInput& each : needs.answers) {
+    const auto same = std::ranges::count(needs.answers, each.name, &data::WantedInput::name);
+    require<ArgumentError>(same == 1, "--output: {} lists the answer '{}' twice", needs.file,
+                           printable(each.name));
+  }
+}
+
+NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
+                        const data::Dataset& images) {
+  return naming<GraphError>(options.model, [&] {
+    const auto* program = std::get_if<IntegerProgram>(&file);
+    if (program != nullptr) return predict_all(*program, images, options.threads);
+    return predict_all(Model(std::get<SavedModel>(std::move(file))), images, options.threads);
+  });
+}
+
+/// Writes all answers to the file of the options.
+void save_answers(const ReplayOptions& options, NamedTensors answers,
+                  examples::OutputFiles& files) {
+  const std::string bytes =
+      to_array_file(options.answers, arrays_of(std::move(answers), options.answers));
+  files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
+}
+
 }  // namespace
 
 /// Runs a saved model or integer program on the test samples of a data set; prints the
@@ -70,12 +96,7 @@ void replay(const ReplayOptions& options) {
   auto* model = std::get_if<SavedModel>(&file);
   const DataNeeds needs = program != nullptr ? needs_of(options.model, *program)
                                              : needs_of(options.model, model->graph);
-  for (const data::WantedInput& each : needs.answers) {
-    const auto same = std::ranges::count(needs.answers, each.name, &data::WantedInput::name);
-    require<ArgumentError>(options.answers.empty() || same == 1,
-                           "--output: {} lists the answer '{}' twice", options.model,
-                           printable(each.name));
-  }
+  if (!options.answers.empty()) require_names(needs);
   const data::Dataset images = load_data(options.data, needs).test;
   if (program != nullptr) {
     require_fit(*program, images);
@@ -89,13 +110,7 @@ void replay(const ReplayOptions& options) {
   }));
   print(report);
   if (!options.answers.empty()) {
-    NamedTensors answers = naming<GraphError>(options.model, [&] {
-      if (program != nullptr) return predict_all(*program, images, options.threads);
-      return predict_all(Model(std::move(*model)), images, options.threads);
-    });
-    const std::string bytes =
-        to_array_file(options.answers, arrays_of(std::move(answers), options.answers));
-    files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
+    save_answers(options, answers_to(options, file, images), files);
   }
   write_report(files, options.json, report);
   files.require_written();
