@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "qtape/core/error.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
 
@@ -66,6 +67,7 @@ void move_to(const std::string& from, const std::string& path, const CFile& file
 }  // namespace
 
 CExport export_c(const IntegerProgram& program, const CExportOptions& options) {
+  const FloatEnvironment floats;
   require<ArgumentError>(options.test.inputs >= 1, "test.inputs must be at least 1, got {}",
                          options.test.inputs);
   const IntegerProgram one = program.batch() ? program.with_batch(1) : program;

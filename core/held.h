@@ -8,8 +8,8 @@
 
 namespace qtape {
 
-/// Owns a T, never empty except after a move. Access then throws GraphError, which names
-/// `holder`, the owner, such as "session".
+/// Owns a T, or nothing: before it is made, and after a move. Access then throws GraphError,
+/// which names `holder`, the owner, such as "session".
 template <class T>
 class Held {
  public:

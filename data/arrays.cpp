@@ -112,7 +112,8 @@ enum class Fit : uint8_t { AsTheyAre, ChannelsFirst, Both };
 Fit fit_of(std::span<const int64_t> given, const Shape& wanted) {
   const bool last = large(given) == large(wanted.extents());
   const bool first = given.size() >= 2 && std::ranges::equal(rotated(given), wanted.extents());
-  if (!first || large(given).size() < 2) return Fit::AsTheyAre;
+  // A single channel may stand before or after the other axes, without a move.
+  if (!first || given[0] == 1 || large(given).size() < 2) return Fit::AsTheyAre;
   return last ? Fit::Both : Fit::ChannelsFirst;
 }
 
@@ -138,7 +139,7 @@ struct Placed {
   }
 };
 
-/// Moves channels to the last axis where the order demands it. Appends to `unclear` the names
+/// Moves channels to the last axis where the order demands it. Appends to `unclear` the places
 /// of arrays that fit in both orders if no other array decides.
 void move_channels(std::vector<Placed>& all, ChannelOrder channels,
                    std::vector<std::string>* unclear) {
@@ -166,7 +167,8 @@ NamedTensors named_arrays(const std::string& place, NamedTensors& all,
   std::vector<std::string> missing;
   for (const WantedInput& each : wanted) {
     auto at = std::ranges::find(all, each.name, &NamedTensor::name);
-    if (at == all.end() && !each.other_name.empty()) {
+    const bool own = std::ranges::count(wanted, each.other_name, &WantedInput::name) == 0;
+    if (at == all.end() && own) {
       at = std::ranges::find(all, each.other_name, &NamedTensor::name);
     }
     if (at == all.end()) {

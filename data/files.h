@@ -59,6 +59,7 @@ struct WantedInput {
   std::string name = {};
   Shape sample = {};            ///< extents of one sample, channels last
   std::string other_name = {};  ///< under which an array may have it instead
+  DType dtype = DType::F32;
 };
 
 /// Position of the channels in a sample.
@@ -87,8 +88,8 @@ namespace qtape::data {
 /// The targets of a network with several `answers` are the arrays with their names in a file of
 /// several, as columns `NAME.target`; ArgumentError if one is missing. Targets of as many axes
 /// as their answer have the order of the inputs. With `Detect`, one array that fits only with
-/// the channels first decides for those that fit in both orders; `unclear`, if given, receives
-/// the places of these if there is none, and they stay as they are.
+/// the channels first decides for those that fit in both orders. If no array decides, these
+/// stay as they are, and `unclear`, if given, receives their places.
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted,
                ChannelOrder channels = ChannelOrder::Detect,

@@ -224,6 +224,8 @@ class ProgramLinter {
   }
 
   void added(const CodeGrid& grid) {
+    const bool difference = std::holds_alternative<integer::Sub>(program_[id_].op);
+    if (difference && operand_id(0) == operand_id(1)) return;  // always 0
     // The codes of a sum of a value with itself are even.
     const double twice = operand_id(0) == operand_id(1) ? 2 : 1;
     int64_t q = 1;

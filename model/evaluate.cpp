@@ -11,6 +11,9 @@
 #include "qtape/model/ranks.h"
 
 namespace qtape {
+
+using detail::Judged;
+
 namespace {
 
 std::vector<NodeId> answers_of(const Graph& graph) {
@@ -176,8 +179,8 @@ void Evaluator::compare(const data::Dataset& dataset) {
   compared_ = true;
 }
 
-std::vector<Judged> Evaluator::judged(const data::Dataset& dataset,
-                                      std::optional<MetricKind> wanted) const {
+std::vector<detail::Judged> Evaluator::judged(const data::Dataset& dataset,
+                                              std::optional<MetricKind> wanted) const {
   const Graph& graph = tape_.graph();
   std::vector<Judged> judged;
   for (const NodeId id : answers_) {
@@ -191,6 +194,7 @@ std::vector<Judged> Evaluator::judged(const data::Dataset& dataset,
 
 void Evaluator::check_data(const data::Dataset& dataset,
                            std::optional<MetricKind> wanted) const {
+  require_fit(tape_.graph(), answers_, dataset);
   (void)Judge(dataset, judged(dataset, wanted));
 }
 
@@ -233,6 +237,7 @@ std::string output_name(const IntegerProgram& program, ProgramNodeId output) {
 }
 
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset, int threads) {
+  const FloatEnvironment floats;
   IntegerProgram scored = program.with_batch(Evaluator::batch);
   const std::vector<ProgramNodeId> outputs = outputs_of(scored);
   const std::vector<ProgramNodeId> scores = add_scores(scored, outputs);

@@ -35,12 +35,14 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
+namespace detail {
 /// An answer that is scored.
 struct Judged {
   std::string label;
   int64_t width = 0;  ///< values per sample
   std::optional<MetricChoice> metric;
 };
+}  // namespace detail
 
 /// Runs the answers of a graph, f32 [batch, ...], on data sets.
 class Evaluator {
@@ -56,8 +58,8 @@ class Evaluator {
   /// Throws ArgumentError on all ranks of the exchange if their data differ. The first call of
   /// `run` does the same; later ones compare only the number of samples.
   void compare(const data::Dataset& dataset);
-  /// Throws ArgumentError like `run` for data that fit neither the model nor the metric,
-  /// without a pass over the data.
+  /// Throws ArgumentError like `run` for data that do not fit the model or the metric, without
+  /// a pass over them.
   void check_data(const data::Dataset& dataset,
                   std::optional<MetricKind> wanted = std::nullopt) const;
   /// Evaluates `dataset` by the metric `wanted`, or by choose_metric if it is empty. Throws
@@ -70,8 +72,8 @@ class Evaluator {
 
  private:
   int64_t width(NodeId answer) const;
-  std::vector<Judged> judged(const data::Dataset& dataset,
-                             std::optional<MetricKind> wanted) const;
+  std::vector<detail::Judged> judged(const data::Dataset& dataset,
+                                     std::optional<MetricKind> wanted) const;
   std::vector<std::span<const float>> answers_from(int rank, int64_t count);
 
   Tape tape_;

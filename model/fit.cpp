@@ -81,7 +81,6 @@ class Run {
     std::optional<FileLock> lock;
     if (!options_.checkpoint.empty() && ranks_.leads()) lock.emplace(options_.checkpoint);
     resume();
-    model_.set_sections({});  // training makes them obsolete
     if (options_.resume && ranks_.count() > 1) {
       ranks_.require_equal(progress_facts(model_, step_, {}));
     }
@@ -89,11 +88,12 @@ class Run {
     result_.shards = shards_.total;
     result_.ranks = ranks_.count();
     tape_.set_step(step_);
+    model_.set_sections({});  // training makes them obsolete
     try {
       train();
     } catch (const FitInterrupted& stopped) {
-      model_.set_sections(sections());
       record(report::RunState::Stopped);
+      model_.set_sections(sections());
       throw FitInterrupted(stopped.signal(), stopped.progress(),
                            recorder_ ? recorder_->failure() : "");
     } catch (...) {
@@ -133,7 +133,7 @@ class Run {
     if (!choice) return {};
     evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads, Arithmetic{},
                        options_.exchange);
-    evaluator_->check_data(validation, wanted);
+    naming<ArgumentError>("validation", [&] { evaluator_->check_data(validation, wanted); });
     Metric metric = metric_of(choice->kind);
     metric.name = fmt::format("{} {}", options_.validation_name, metric.name);
     metric.measure = [this] {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/building.h"
@@ -48,6 +49,7 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
     require<ArgumentError>(std::ranges::count(answers, each.name, &Answer::name) == 1,
                            "'{}' is listed twice as an answer", printable(each.name));
   }
+  const FloatEnvironment floats;
   Feed feed(std::move(inputs), dataset);
   NamedTensors all;
   for (const Answer& each : answers) {
@@ -205,6 +207,7 @@ NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dat
 Verifier verify(const Model& model, const data::Dataset& dataset, Requantization requantization,
                 int threads) {
   require<ArgumentError>(dataset.size() > 0, "the data have no samples to verify");
+  const FloatEnvironment floats;
   VerifyOptions options;
   options.convert.requantization = requantization;
   options.convert.outputs = model.outputs();

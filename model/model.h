@@ -63,6 +63,7 @@ class Model {
   /// after a run of `fit` that was not stopped.
   const std::map<std::string, Section>& sections() const { return parts_->sections; }
 
+  /// Replaces the sections, as `fit` does.
   void set_sections(std::map<std::string, Section> sections) {
     parts_->sections = std::move(sections);
   }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {
 
 int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t batches,
                          int64_t batch, uint64_t seed, int threads) {
+  const FloatEnvironment floats;
   const auto norms = std::ranges::count_if(model.graph().nodes(), [](const Node& node) {
     return std::holds_alternative<BatchNorm>(node.op) ||
            std::holds_alternative<BatchNormCorrection>(node.op);

@@ -160,8 +160,10 @@ Value operator/(double number, const Value& x) {
                         x.graph().describe(x.id()), number);
     return Tensor::of<T>({}, std::span(&element, 1));
   });
-  const NodeId constant = building->graph.add(Constant{value}, {});
-  return Building::value(building, constant) / x;
+  return building->graph.all_or_nothing([&] {
+    const NodeId constant = building->graph.add(Constant{value}, {});
+    return Building::value(building, constant) / x;
+  });
 }
 
 }  // namespace qtape

@@ -23,6 +23,12 @@ Value target_of(const Value& y) {
   return Building::value(building, target);
 }
 
+/// Returns the result of `add`, which adds nodes to the network of y, or adds nothing.
+template <class Add>
+Value all_or_nothing(const Value& y, const Add& add) {
+  return Building::of(y)->graph.all_or_nothing(add);
+}
+
 /// Adds the last node of a loss.
 Value finish(Op op, std::initializer_list<Value> operands) {
   return node(std::move(op), operands,
@@ -33,25 +39,31 @@ Value finish(Op op, std::initializer_list<Value> operands) {
 
 Value cross_entropy(const Value& logits) {
   const auto& building = Building::of(logits);
-  const Input labels{.dtype = DType::S32, .shape = {1}};
-  const NodeId target =
-      building->graph.add(labels, {}, unused_label(building->graph, "labels"));
-  return finish(SoftmaxCrossEntropy{}, {logits, Building::value(building, target)});
+  return all_or_nothing(logits, [&] {
+    const Input labels{.dtype = DType::S32, .shape = {1}};
+    const NodeId target =
+        building->graph.add(labels, {}, unused_label(building->graph, "labels"));
+    return finish(SoftmaxCrossEntropy{}, {logits, Building::value(building, target)});
+  });
 }
 
 Value mean_squared_error(const Value& y) {
-  return finish(MeanSquaredError{}, {y, target_of(y)});
+  return all_or_nothing(y, [&] { return finish(MeanSquaredError{}, {y, target_of(y)}); });
 }
 
-Value l1(const Value& y) { return finish(Mean{}, {abs(y - target_of(y))}); }
+Value l1(const Value& y) {
+  return all_or_nothing(y, [&] { return finish(Mean{}, {abs(y - target_of(y))}); });
+}
 
 Loss huber(double delta) {
   require<ArgumentError>(std::isfinite(delta) && delta > 0,
                          "huber: delta must be finite and above 0, got {}", delta);
   return [delta](const Value& y) {
-    const Value d = y - target_of(y);
-    const Value c = clamp(d, -delta, delta);
-    return finish(Mean{}, {c * (d - c / 2)});
+    return all_or_nothing(y, [&] {
+      const Value d = y - target_of(y);
+      const Value c = clamp(d, -delta, delta);
+      return finish(Mean{}, {c * (d - c / 2)});
+    });
   };
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/settings.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
@@ -129,6 +130,7 @@ void run(const Parameters& parameters, const Loops& loops, double x, int threads
 }  // namespace
 
 double gradient_norm(const Parameters& parameters, int threads) {
+  const FloatEnvironment floats;
   settings::require_at_least("gradient_norm", "threads", 1, threads);
   const Loops loops{square_loop<float>(), square_loop<double>()};
   const int64_t blocks = count_blocks(parameters);
@@ -147,6 +149,7 @@ double gradient_norm(const Parameters& parameters, int threads) {
 }
 
 double clip_by_norm(Parameters& parameters, double max_norm, int threads) {
+  const FloatEnvironment floats;
   settings::require_positive("clip_by_norm", "max_norm", max_norm);
   settings::require_at_least("clip_by_norm", "threads", 1, threads);
   const double norm = gradient_norm(parameters, threads);

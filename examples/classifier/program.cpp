@@ -26,9 +26,12 @@ void refuse_useless_options(const CommandLine& line, const TrainingSettings& rec
                  {"--samples", "--digits"});
   refuse_useless(line.app(), recipe.weight_bits == 0 && recipe.activation_bits == 0,
                  "has no effect on networks in float",
-                 {"--exact", "--products", "--ends-bits", "--mean-bits", "--quantize-after"});
-  refuse_useless(line.app(), options.checkpoint.empty(), "needs --checkpoint or --resume",
-                 {"--checkpoint-every"});
+                 {"--exact", "--products", "--ends-bits", "--mean-bits", "--quantize-after",
+                  "--freeze-after", "--warm-up", "--scale-mode", "--power-of-two", "--ste"});
+  refuse_useless(line.app(), recipe.weight_bits == 0, "has no effect on weights in float",
+                 {"--weight-codes"});
+  refuse_useless(line.app(), options.checkpoint.empty(),
+                 "needs --checkpoint, or a file for --resume", {"--checkpoint-every"});
 }
 
 std::string describe(const TrainingSettings& recipe) {

@@ -116,7 +116,7 @@ void run(CommandLine& line, S& settings, ProgramOptions& options) {
   OutputFiles files;
   const std::string& folder = settings.recipe.data;
   if (!folder.empty()) files.reads(data::mnist_files(folder));
-  files.reads({settings.recipe.from});
+  if (options.resume.empty()) files.reads({settings.recipe.from});
   files.expect_unread("--save", options.save);
   if (leads(options.exchange)) files.expect_unread("--checkpoint", options.checkpoint);
   files.expect_run("--report", options.report);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
@@ -368,6 +369,7 @@ class Folder {
 }  // namespace
 
 SavedModel fold_batch_norm(const Graph& graph, const Parameters& parameters) {
+  const FloatEnvironment floats;
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.has_product(); });
   return Folder(graph, parameters, folds, true).run();

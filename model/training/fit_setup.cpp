@@ -57,10 +57,6 @@ std::optional<int64_t> kept_shards(const Model& model, const FitOptions& options
   return in(load_model(options.checkpoint).sections);
 }
 
-}  // namespace
-
-namespace {
-
 void check_display(const FitOptions& options) {
   const auto digits = [](std::string_view name, int value) {
     require<ArgumentError>(value >= 0 && value <= 17, "{} must be in 0..17, got {}", name,
@@ -85,7 +81,7 @@ void check_checkpoint(const FitOptions& options) {
                          "checkpoint_every needs a checkpoint");
   for (const char* own : {"optimizer", "schedule", "progress", "best", "oscillations"}) {
     require<ArgumentError>(!options.sections.contains(own),
-                           "sections: '{}' is a section of every checkpoint", own);
+                           "sections: '{}' is written by fit itself", own);
   }
 }
 
@@ -107,8 +103,8 @@ void check_options(const FitOptions& options) {
   require<ArgumentError>(
       std::isfinite(options.max_gradient_norm) && options.max_gradient_norm >= 0,
       "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
-  require<ArgumentError>(!options.score || options.validation || options.metric,
-                         "score needs validation");
+  require<ArgumentError>(!options.score || (options.validation && !options.metric),
+                         "score needs validation, and no metric");
   require_valid("gradient_precision", options.gradient_precision);
   check_display(options);
   check_augmentation(options.augmentation);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "qtape/core/error.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
@@ -142,6 +143,7 @@ class Exporter {
 }  // namespace
 
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options) {
+  const FloatEnvironment floats;
   require<ArgumentError>(options.opset >= first_onnx_opset && options.opset <= last_onnx_opset,
                          "opset must be in {}..{}, got {}", first_onnx_opset, last_onnx_opset,
                          options.opset);

@@ -177,11 +177,12 @@ void OnnxGraphView::release(std::vector<std::string> names) {
 
 void OnnxGraphView::remove_unread() {
   if (unread_.empty()) return;
-  google::protobuf::RepeatedPtrField<onnx::NodeProto> kept;
-  for (int i = 0; i < graph_.node_size(); ++i) {
-    if (!unread_.contains(i)) kept.Add()->Swap(graph_.mutable_node(i));
+  auto& nodes = *graph_.mutable_node();
+  int kept = 0;
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (!unread_.contains(i)) nodes.SwapElements(kept++, i);
   }
-  graph_.mutable_node()->Swap(&kept);
+  nodes.DeleteSubrange(kept, nodes.size() - kept);
 }
 
 }  // namespace qtape

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/rewrite.h"
@@ -264,6 +265,7 @@ SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles fi
                  std::vector<std::string>* notes, const OnnxImportOptions& options) {
   // Protobuf's own messages are suppressed; our error replaces them.
   const google::protobuf::LogSilencer silence;
+  const FloatEnvironment floats;
   try {
     ArenaModel owner;
     onnx::ModelProto& model = *owner;

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "qtape/data/files.h"
 #include "qtape/io/arrays/npy.h"
@@ -177,6 +179,36 @@ TEST_CASE("rows: a folder of .npy files is one data set") {
   CHECK(error_text<FormatError>([&] {
           (void)data::arrays(folder.file("x"), folder.file("y"));
         }) == folder.file("y") + ": column y: expected 5 samples as in x, got 6");
+}
+
+TEST_CASE("arrays: one that fits only with channels first decides for all that fit both ways") {
+  const test::Folder folder;
+  const auto file = [&](const char* name, const Shape& shape) {
+    std::vector<float> values(static_cast<size_t>(shape.elements()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    write_npy(folder.file(name), Tensor::of<float>(shape, values));
+    return folder.file(name);
+  };
+  const std::string square = file("square.npy", {1, 2, 2}), row = file("row.npy", {1, 3, 2});
+  const std::vector<data::WantedInput> x = {{"x", {2, 2}}}, y = {{"y", {2, 3}}};
+  const auto first = [&](const std::string& targets, data::ChannelOrder order,
+                         std::vector<std::string>& unclear) {
+    const data::Dataset set = data::arrays(square, targets, x, order, y, &unclear);
+    std::vector<float> values(4);
+    set.read(0, 0, values);
+    return values[1];
+  };
+  std::vector<std::string> unclear;
+  CHECK(first({}, data::ChannelOrder::Detect, unclear) == 1);
+  CHECK(unclear == std::vector{square});
+  unclear.clear();
+  CHECK(first(row, data::ChannelOrder::Detect, unclear) == 2);
+  CHECK(first({}, data::ChannelOrder::First, unclear) == 2);
+  CHECK(first({}, data::ChannelOrder::Last, unclear) == 1);
+  // A single channel has the same bytes before and after the other axes.
+  const std::string grey = file("grey.npy", {1, 1, 4, 4});
+  (void)data::arrays(grey, {}, {{"x", {4, 4, 1}}}, data::ChannelOrder::Detect, {}, &unclear);
+  CHECK(unclear.empty());
 }
 
 TEST_CASE("rows: files that cannot be read sample by sample are refused by name") {

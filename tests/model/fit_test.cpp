@@ -355,11 +355,12 @@ TEST_CASE("fit: what cannot be or has no effect is refused before the first step
   CHECK(error([](O& o) { o.checkpoint_every = 3; }) == "checkpoint_every needs a checkpoint");
   CHECK(error([&](O& o) { o.checkpoint = folder.path(); }).ends_with(" is a folder"));
   CHECK(error([](O& o) { o.sections["progress"] = {}; }) ==
-        "sections: 'progress' is a section of every checkpoint");
+        "sections: 'progress' is written by fit itself");
   CHECK(error([](O& o) { o.validation = {}, o.score = MetricKind::Accuracy; }) ==
-        "score needs validation");
-  CHECK(error([](O& o) { o.score = MetricKind::AreaUnderCurve; }) ==
-        "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got 10 and 10");
+        "score needs validation, and no metric");
+  CHECK(
+      error([](O& o) { o.score = MetricKind::AreaUnderCurve; }) ==
+      "validation: the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got 10 and 10");
 }
 
 TEST_CASE("fit: the floating-point settings of the caller change no bit and are kept") {

@@ -213,6 +213,7 @@ TEST_CASE("values: a layer that throws adds nothing") {
   Network net;
   const Value x = quantized(net.input("x", {4, 4, 3}), quantize::activations());
   const Value steps = net.input("steps", {5, 3});
+  const Value one = mean(steps);
   const Graph before = x.graph();
   FakeQuantize by_absent_axis = quantize::weights();
   by_absent_axis.axis = 7;
@@ -230,6 +231,7 @@ TEST_CASE("values: a layer that throws adds nothing") {
       [&] { (void)gru(steps, steps, {}); },
       [&] { (void)quantized(steps, quantize::activations(77)); },
       [&] { (void)batch_norm(steps, {.eps = -1}); },
+      [&] { (void)loss::cross_entropy(one); },
       [&] {
         (void)reshape(x, {-1, -1});
       },

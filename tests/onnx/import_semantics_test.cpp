@@ -114,6 +114,16 @@ std::vector<Answered> answered() {
                     1,
                     {3, 6, 5}});
   }
+  rows.push_back({"the largest element of all positions, for each channel",
+                  OnnxModel({-1, 2, 1, 3}).node("GlobalMaxPool", {"x"}),
+                  {1, 5, 3, -2, -4, -9},
+                  1,
+                  {3, 5}});
+  rows.push_back({"the same along one axis",
+                  OnnxModel({-1, 2, 3}).node("GlobalMaxPool", {"x"}),
+                  {1, 5, 3, -2, -4, -9},
+                  1,
+                  {5, -2}});
   rows.push_back({"sizes of opset 10 that shrink round up",
                   resized(10, 0.6f),
                   {0, 1, 2, 3, 4},

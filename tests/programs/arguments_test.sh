@@ -24,7 +24,7 @@ check "unwritable save" exits 1 'cannot write: No such file or directory' "$trai
 check "too many layers" exits 2 'the number of layers must be in 0..64, got 65' "$train" --layers "$(printf '8,%.0s' $(seq 64))8"
 check "samples of data that exist" exits 2 '--samples has no effect with --data' "$train" --data "$digits" --samples 100
 check "their difficulty" exits 2 '--digits has no effect with --data' "$train" --data "$digits" --digits Hard
-check "no checkpoint to write" exits 2 '--checkpoint-every needs --checkpoint or --resume' "$train" --checkpoint-every 3
+check "no checkpoint to write" exits 2 '--checkpoint-every needs --checkpoint, or a file for --resume' "$train" --checkpoint-every 3
 check "no bf16 here" exits 2 'gradient_precision BF16: expected a processor' env DNNL_MAX_CPU_ISA=AVX2 "$train" "${short[@]}" --gradient-precision BF16
 check "no command" exits 2 'subcommand' "$tool"
 

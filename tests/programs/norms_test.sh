@@ -23,6 +23,7 @@ done
 check "folded norms are named" grep -qx 'folded conv1' "$work/fold.txt"
 check "as numbers too" grep -q '"conv1"' "$work/fold.out"
 "$train" "${short[@]}" --epochs 1 --save "$work/mlp.json" >/dev/null
+check "nothing to re-estimate" exits 2 '--norms has no effect: the model has no batch norms' "$tool" train "$work/mlp.json" --data "$digits" --norms -o "$work/n.json"
 check "nothing to fold" exits 1 "qtape: $work/mlp.json: the model has no batch norms" "$tool" fold "$work/mlp.json" -o "$work/n.json"
 check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/null
 

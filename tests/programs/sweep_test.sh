@@ -64,6 +64,10 @@ check "the other run finishes" test -s "$work/failing/batch=64,seed=1/result.jso
 refused() { check "$1" exits "$2" "$3" "$tool" sweep "$work/bad.json" --output "$work/bad"; }
 grid bad.json '{"weigth_bits": [4]}'
 refused "unknown setting" 2 "bad.json: /settings/weigth_bits: $train has no option --weigth-bits"
+grid bad.json '{"checkpoint": ["c.json"]}'
+refused "a setting of the sweep" 2 '/settings/checkpoint: the sweep sets --checkpoint of each run'
+grid bad.json '{"seed": [1]}' --seed 7
+refused "an option that is a setting" 2 'the sweep sets --seed of each run'
 grid bad.json '{"seed": 4}'
 refused "values are lists" 1 'bad.json: /settings/seed: expected a list of values, got 4'
 grid bad.json '{"seed": [1, 1]}'

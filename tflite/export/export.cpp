@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
@@ -118,6 +119,7 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
 }
 
 std::string to_tflite(const IntegerProgram& program, std::vector<std::string>* notes) {
+  const FloatEnvironment floats;
   return write_model(program, notes).bytes;
 }
 

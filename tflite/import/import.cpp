@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/io/files.h"
 #include "qtape/tflite/import/model_reader.h"
 #include "qtape/tflite/import/program_reader.h"
@@ -51,6 +52,7 @@ bool is_tflite(std::string_view bytes) {
 }
 
 ReadProgram tflite::read_program(std::string_view bytes, std::vector<std::string>* notes) {
+  const FloatEnvironment floats;
   return reading(bytes, notes, [](OperatorView& view) {
     const TfliteModel& model = view.model();
     require<FormatError>(
@@ -69,6 +71,7 @@ IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* no
 }
 
 SavedModel parse_tflite_model(std::string_view bytes, std::vector<std::string>* notes) {
+  const FloatEnvironment floats;
   return reading(bytes, notes, [&](OperatorView& view) {
     ModelReader reader(view);
     read_model(view, reader);

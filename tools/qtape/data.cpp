@@ -65,7 +65,9 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
       continue;
     }
     needs.inputs.push_back(text_of(node.label, node.type, input->batch));
-    needs.wanted.push_back({node.label, sample_of(node.type, input->batch)});
+    needs.wanted.push_back({.name = node.label,
+                            .sample = sample_of(node.type, input->batch),
+                            .dtype = node.type.dtype});
   }
   for (const NodeId id : graph.answers()) {
     needs.answers.push_back(answer_named(graph.name(id), sample_of(graph[id].type, true)));
@@ -79,7 +81,9 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
     const auto* input = std::get_if<integer::Input>(&node.op);
     if (input == nullptr) continue;
     needs.inputs.push_back(text_of(node.label, node.value.type, input->batch));
-    needs.wanted.push_back({node.label, sample_of(node.value.type, input->batch)});
+    needs.wanted.push_back({.name = node.label,
+                            .sample = sample_of(node.value.type, input->batch),
+                            .dtype = node.value.type.dtype});
   }
   for (const ProgramNodeId id : program.outputs()) {
     needs.answers.push_back(
@@ -122,8 +126,9 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
 /// Prints which inputs in floats have samples of bytes, which are scaled.
 void note_bytes(const data::Dataset& set, const DataNeeds& needs) {
   for (const data::Column& column : set.columns()) {
-    const bool floats = std::ranges::any_of(needs.inputs, [](const std::string& each) {
-      return each.find("' f32") != std::string::npos;
+    const bool floats = std::ranges::any_of(needs.wanted, [&](const data::WantedInput& each) {
+      const bool own = each.name == column.name || needs.wanted.size() == 1;
+      return own && each.dtype == DType::F32;
     });
     if (floats && !column.target && column.sample.dtype == DType::U8) {
       console::print("bytes of '{}' are divided by 255\n", printable(column.name));

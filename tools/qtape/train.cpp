@@ -72,6 +72,12 @@ Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
 /// Returns a copy of the model to start from, and reports parts without an integer form.
 Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
                      TrainReport& report) {
+  const auto is_norm = [](const Node& node) {
+    return std::holds_alternative<BatchNorm>(node.op) ||
+           std::holds_alternative<BatchNormCorrection>(node.op);
+  };
+  examples::refuse_useless(*command.line, std::ranges::none_of(model.graph().nodes(), is_norm),
+                           "has no effect: the model has no batch norms", {"--norms"});
   if (trained == Trained::Own) {
     judge(model.graph(), command.recipe.float_parts, report);
     return {model.graph(), model.parameters()};
@@ -113,12 +119,6 @@ double usual_rate(const Graph& graph) {
 FitOptions options_of(const TrainCommand& command, const Model& model,
                       const data::Split& data) {
   const CLI::App& line = *command.line;
-  const auto is_norm = [](const Node& node) {
-    return std::holds_alternative<BatchNorm>(node.op) ||
-           std::holds_alternative<BatchNormCorrection>(node.op);
-  };
-  examples::refuse_useless(line, std::ranges::none_of(model.graph().nodes(), is_norm),
-                           "has no effect: the model has no batch norms", {"--norms"});
   examples::refuse_useless(line, learned_scales(model.graph()).empty(),
                            "has no effect: the model has no learned scales", {"--scales-lr"});
   const bool batch_given = examples::given(line, "--batch");
@@ -135,7 +135,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
       .threads = command.threads};
   if (data.test.size() > 0) {
     options.validation = data.test;
-    options.validation_name = "test";
+    options.validation_name = command.data.holdout > 0 ? "holdout" : "test";
   }
   // With frozen norms, weights would be trained for statistics that are replaced at the end.
   if (command.norms) options.quantization = QuantizationSchedule{};
@@ -224,8 +224,10 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
                                         .share = command.teacher_share};
   }
   if (options.batch < command.batch) {
-    console::print("--batch {}: the data have only {} samples; each batch has all of them\n",
-                   command.batch, options.batch);
+    console::print(
+        "the data have only {} samples, fewer than the usual batch of {}; each batch has all of "
+        "them\n",
+        options.batch, command.batch);
   }
   const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
   check(result.skipped_batches < result.step,
