@@ -114,7 +114,7 @@ NodeId add_logits(Graph& graph, NodeId answer) {
 /// Softmax, its operand becomes the answer. If `named`, the input is named like its column.
 NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column& column, bool named) {
   answer = before_softmax(graph, answer);
-  const Shape& shape = graph[answer].type.shape;
+  const Shape shape = graph[answer].type.shape;  // a copy: added nodes move the others
   std::vector<int64_t> extents{shape.rank() > 0 ? shape[0] : 1};
   const auto places = column.sample.shape.extents();
   extents.insert(extents.end(), places.begin(), places.end());
