@@ -10,6 +10,7 @@
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/kernels/quantize/settle_kernels.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 
@@ -36,7 +37,7 @@ std::string state_text(const ParameterEntry& state, int64_t channels, int64_t c)
 std::string missing_scale(const Graph& graph, const Parameters& parameters, NodeId id,
                           int64_t c) {
   const Node& node = graph[id];
-  const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
+  const std::vector<Slot> slots = slots_of(node.op);
   const int64_t channels = channel_map(graph, id).channels;
   std::string text;
   for (size_t k = 1; k < node.operands.size(); ++k) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 namespace {
@@ -43,17 +44,14 @@ class Slicer {
                   "the samples of the batch are not along axis 0");
     std::vector<TensorType> inputs;
     for (const NodeId operand : one_[id].operands) inputs.push_back(one_[operand].type);
-    const bool mixes =
-        std::visit([&](const auto& op) { return mixes_samples(op, inputs); }, one_[id].op);
+    const bool mixes = mixes_samples(one_[id].op, inputs);
     // The indices select rows of any sample.
     const bool selects =
         std::holds_alternative<Embedding>(one_[id].op) && batched(one_[id].operands[0]);
     refuse_unless(!mixes && !selects, id, "it mixes the samples of the batch");
     const bool writes = std::ranges::any_of(
         slots(id), [](const Slot& slot) { return slot.access == Access::ReadWrite; });
-    const bool whole =
-        std::visit([]<class X>(const X&) { return whole_batch_of<X>() != WholeBatch::Never; },
-                   one_[id].op);
+    const bool whole = traits_of(one_[id].op).whole_batch != WholeBatch::Never;
     refuse_unless(!writes || whole, id, "its states depend on all samples");
   }
 
@@ -62,9 +60,7 @@ class Slicer {
     const std::vector<Slot> slots = this->slots(id);
     for (size_t k = 0; k < slots.size(); ++k) {
       if (slots[k].scales != Scales::None || !batched(one_[id].operands[k])) continue;
-      const bool known = std::visit(
-          []<class X>(const X&) { return batch_reduction_of<X>() != BatchReduction::None; },
-          one_[id].op);
+      const bool known = traits_of(one_[id].op).batch_reduction != BatchReduction::None;
       refuse_unless(known, id, "its result depends on all samples");
     }
   }
@@ -78,9 +74,7 @@ class Slicer {
     }
   }
 
-  std::vector<Slot> slots(NodeId id) const {
-    return std::visit([](const auto& op) { return op.slots(); }, one_[id].op);
-  }
+  std::vector<Slot> slots(NodeId id) const { return slots_of(one_[id].op); }
 
   const Graph& one_;
   const Graph& two_;

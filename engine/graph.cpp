@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/engine/node_list.inl.h"
+#include "qtape/ops/op_queries.h"
 #include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
@@ -73,7 +74,7 @@ TensorType Graph::infer(const Op& op, std::span<const NodeId> operands) const {
   std::vector<TensorType> inputs;
   inputs.reserve(operands.size());
   for (NodeId id : operands) inputs.push_back((*this)[id].type);
-  const TensorType type = std::visit([&](const auto& each) { return each.infer(inputs); }, op);
+  const TensorType type = output_type(op, inputs);
   const auto* input = std::get_if<Input>(&op);
   if (input != nullptr && input->batch) check_batch(type.shape[0]);
   return type;
@@ -101,8 +102,7 @@ void Graph::check_scales(std::span<const Slot> slots, std::span<const NodeId> op
 NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
   const NodeId id{static_cast<int32_t>(size())};
   try {
-    const std::vector<Slot> slots =
-        std::visit([](const auto& each) { return each.slots(); }, op);
+    const std::vector<Slot> slots = slots_of(op);
     check_operands(slots, operands);
     check_label(op, label);
     check_states(slots, operands);
@@ -110,8 +110,7 @@ NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
     check_scales(slots, operands);
     const auto* input = std::get_if<Input>(&op);
     if (input != nullptr && input->batch) batch_ = type.shape[0];
-    note_states(slots, std::visit([](const auto& each) { return each.keep(); }, op), operands,
-                id);
+    note_states(slots, keep_of(op), operands, id);
     return append({std::move(op), {operands.begin(), operands.end()}, std::move(label), type});
   } catch (const GraphError& error) {
     throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());

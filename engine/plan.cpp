@@ -12,6 +12,7 @@
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/plan_shards.h"
 #include "qtape/ops/families/shard_sums.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 namespace {
@@ -97,12 +98,8 @@ class Planner {
     check_ids(options_.roots, "root");
     check_ids(options_.input_gradients, "input");
     for (size_t i = 0; i < values_.size(); ++i) {
-      std::visit(
-          [&](const auto& op) {
-            slots_[i] = op.slots();
-            keeps_[i] = op.keep();
-          },
-          node(i).op);
+      slots_[i] = slots_of(node(i).op);
+      keeps_[i] = keep_of(node(i).op);
       plan_.nodes[i].wanted.assign(node(i).operands.size(), false);
       plan_.nodes[i].accumulate.assign(node(i).operands.size(), false);
     }
@@ -136,13 +133,7 @@ class Planner {
       NodePlan& own = plan_.nodes[i];
       if (!own.encoded || !own.active || !own.wanted[0]) continue;
       const size_t gate = at(node(i).operands[0]);
-      const bool fit = std::visit([]<class X>(const X&) { return Gate<X>; }, node(gate).op) &&
-                       std::visit(
-                           []<class X>(const X& op) {
-                             if constexpr (TakesGate<X>) return op.takes_gate();
-                             return false;
-                           },
-                           node(i).op);
+      const bool fit = traits_of(node(gate).op).gate && takes_gate(node(i).op);
       own.gated = fit && contributions_[gate] == 1 && hands_gradient_on(gate);
       plan_.nodes[gate].open = own.gated;
       if (own.gated) keeps_[gate].output = false;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "qtape/ops/op_queries.h"
+
 namespace qtape {
 namespace {
 
@@ -20,7 +22,7 @@ class ShardMarker {
 
   /// True if the node has an operand with samples whose values it reads.
   bool reads_samples(const Node& node) const {
-    const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
+    const auto slots = slots_of(node.op);
     for (size_t k = 0; k < slots.size(); ++k) {
       if (slots[k].scales == Scales::None && batched(node.operands[k])) return true;
     }
@@ -31,18 +33,14 @@ class ShardMarker {
     const Node& node = graph_[id];
     NodePlan& plan = nodes_[at(id)];
     plan.reduces = !batched(id) && reads_samples(node);
-    const auto [stable, whole] = std::visit(
-        []<class X>(const X&) {
-          return std::pair(guarantee_of<X>().instruction_sets, whole_batch_of<X>());
-        },
-        node.op);
+    const OpTraits& traits = traits_of(node.op);
     bool sums = plan.reduces;
     for (size_t k = 0; batched(id) && k < node.operands.size(); ++k) {
       sums = sums || (plan.wanted[k] && !batched(node.operands[k]));
     }
-    if (!sums && (stable || !batched(id))) return;
-    plan.forward_slices = whole == WholeBatch::Never;
-    plan.backward_slices = plan.active && whole != WholeBatch::Always;
+    if (!sums && (traits.guarantee.instruction_sets || !batched(id))) return;
+    plan.forward_slices = traits.whole_batch == WholeBatch::Never;
+    plan.backward_slices = plan.active && traits.whole_batch != WholeBatch::Always;
   }
 
   /// Marks gradients in the order of backward: the first user of an operand writes the

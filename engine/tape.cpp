@@ -15,6 +15,7 @@
 #include "qtape/engine/tape_layout.h"
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/ops/families/bf16.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 
@@ -267,8 +268,7 @@ void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype
 
 TensorType Tape::seed_type(NodeId root) const {
   const Node& node = graph()[root];
-  return std::visit([&](const auto& op) { return gradient_type(node.type, op.keep()); },
-                    node.op);
+  return gradient_type(node.type, keep_of(node.op));
 }
 
 void Tape::run_backward() {

@@ -10,6 +10,7 @@
 #include "qtape/engine/tape_shards.h"
 #include "qtape/ops/families/decode.h"
 #include "qtape/ops/families/sequence.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 
@@ -92,9 +93,9 @@ struct Tape::Operands {
 Tape::Operands Tape::operands_of(const Layout& layout, size_t i, Pass pass) const {
   const Node& node = graph().nodes()[i];
   const NodePlan& plan = layout.plan.nodes[i];
-  const auto [slots, keep, on_codes] = std::visit(
-      []<class X>(const X& op) { return std::tuple(op.slots(), op.keep(), OnCodes<X>); },
-      node.op);
+  const std::vector<Slot> slots = slots_of(node.op);
+  const Keep keep = keep_of(node.op);
+  const bool on_codes = traits_of(node.op).on_codes;
   const auto& places = pass == Pass::Forward ? plan.forward_values : plan.backward_values;
   Operands found;
   for (size_t k = 0; k < node.operands.size(); ++k) {
@@ -172,9 +173,8 @@ class Tape::NodeBinder {
     const bool takes_codes = arithmetic_ != nullptr && arithmetic_->takes_codes(id_);
     Kernel kernel;
     if (!takes_codes || on_codes_) {
-      kernel = place_.forward_slices
-                   ? shards_.forward(binding_)
-                   : std::visit([&](const auto& op) { return op.forward(binding_); }, node_.op);
+      kernel = place_.forward_slices ? shards_.forward(binding_)
+                                     : forward_kernel(node_.op, binding_);
     }
     kernel = sequence(std::move(operands_.decode), std::move(kernel));
     if (arithmetic_ == nullptr) return kernel;
@@ -187,14 +187,11 @@ class Tape::NodeBinder {
   Kernel backward() {
     if (!place_.active || place_.open) return {};
     set_operands(Pass::Backward);
-    const bool view = std::visit([](const auto& op) { return op.keep().view; }, node_.op);
-    if (view) binding_.output = node_.type;
+    if (keep_of(node_.op).view) binding_.output = node_.type;
     binding_.encoded = operands_.encoded;
     binding_.scratch = tape_.address(layout_, place_.backward_scratch, false);
-    Kernel kernel =
-        place_.backward_slices
-            ? shards_.backward(binding_)
-            : std::visit([&](const auto& op) { return op.backward(binding_); }, node_.op);
+    Kernel kernel = place_.backward_slices ? shards_.backward(binding_)
+                                           : backward_kernel(node_.op, binding_);
     if (!kernel) return {};
     return sequence(std::move(operands_.decode), std::move(kernel));
   }
@@ -203,10 +200,7 @@ class Tape::NodeBinder {
   /// True if operand 0 is the output of a quantizer, or a view of it.
   bool reads_quantized() const {
     NodeId id = node_.operands[0];
-    const auto is_view = [&] {
-      return std::visit([](const auto& op) { return op.keep().view; }, tape_.graph()[id].op);
-    };
-    while (is_view()) id = tape_.graph()[id].operands[0];
+    while (keep_of(tape_.graph()[id].op).view) id = tape_.graph()[id].operands[0];
     return is_quantizer(tape_.graph()[id].op);
   }
 

@@ -5,6 +5,7 @@
 
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/ops/families/sequence.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 
@@ -74,10 +75,8 @@ Tape::ShardBinder::ShardBinder(const Tape& tape, const Layout& layout, size_t no
 
 /// Factor of the sum over shards that gives the value of a reduction.
 double Tape::ShardBinder::share() const {
-  const BatchReduction reduction =
-      std::visit([]<class X>(const X&) { return batch_reduction_of<X>(); }, node().op);
-  return reduction == BatchReduction::Mean ? 1.0 / static_cast<double>(slices_.shards.total)
-                                           : 1.0;
+  const bool mean = traits_of(node().op).batch_reduction == BatchReduction::Mean;
+  return mean ? 1.0 / static_cast<double>(slices_.shards.total) : 1.0;
 }
 
 /// Sums of the gradients of operand k.
@@ -109,8 +108,7 @@ Kernel Tape::ShardBinder::run_all(const Binding& whole, int64_t scratch,
       Part part(*this, whole, s);
       if (part.binding.scratch != nullptr) part.binding.scratch += lane * scratch;
       if (lanes > 1) part.binding.threads = 1;
-      kernels.push_back(
-          std::visit([&](const auto& op) { return bind(op, part.binding, s); }, node().op));
+      kernels.push_back(bind(node().op, part.binding, s));
     }
   }
   if (!kernels[0]) return {};
@@ -133,10 +131,10 @@ Kernel Tape::ShardBinder::forward(const Binding& whole) const {
   const auto statuses =
       std::make_shared<std::vector<NodeStatus>>(static_cast<size_t>(slices_.shards.count));
   Kernel kernel = run_all(whole, place_.forward_scratch_stride,
-                          [&](const auto& op, Binding binding, int64_t shard) {
+                          [&](const Op& op, Binding binding, int64_t shard) {
                             binding.status = &(*statuses)[static_cast<size_t>(shard)];
                             if (sums) binding.result = sums->value(shard);
-                            return op.forward(binding);
+                            return forward_kernel(op, binding);
                           });
   kernel = sequence(std::move(kernel), [statuses, all = whole.status](const Step&) {
     for (NodeStatus& each : *statuses) {
@@ -157,9 +155,11 @@ Kernel Tape::ShardBinder::backward(const Binding& whole) const {
       scale_tensor(type, from, factor, to);
     };
   }
-  kernel = sequence(std::move(kernel), run_all(whole, place_.backward_scratch_stride,
-                                               [](const auto& op, const Binding& binding,
-                                                  int64_t) { return op.backward(binding); }));
+  kernel =
+      sequence(std::move(kernel), run_all(whole, place_.backward_scratch_stride,
+                                          [](const Op& op, const Binding& binding, int64_t) {
+                                            return backward_kernel(op, binding);
+                                          }));
   for (size_t k = 0; k < node().operands.size(); ++k) {
     if (!place_.sums_shards[k]) continue;
     kernel = sequence(std::move(kernel), [sums = gradients(k), to = whole.gradients[k].data,

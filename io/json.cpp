@@ -123,6 +123,14 @@ Json& Json::operator[](std::string_view key) {
   return members.emplace_back(Member{std::string(key), {}}).value;
 }
 
+void Json::set_integer(bool negative, uint64_t bits) {
+  if (negative) {
+    value_ = static_cast<int64_t>(bits);
+  } else {
+    value_ = bits;
+  }
+}
+
 void Json::push_back(Json value) {
   if (is_null()) value_ = Array();
   std::get<Array>(value_).push_back(std::move(value));

@@ -55,11 +55,7 @@ class Json {
   /// parsed.
   template <std::integral T>
   requires(!std::same_as<T, bool>) Json(T value) {
-    if (std::cmp_less(value, 0)) {
-      value_ = static_cast<int64_t>(value);
-    } else {
-      value_ = static_cast<uint64_t>(value);
-    }
+    set_integer(std::cmp_less(value, 0), static_cast<uint64_t>(value));
   }
   template <std::floating_point T>
   Json(T value) : value_(static_cast<double>(value)) {}
@@ -129,6 +125,7 @@ class Json {
   bool holds() const {
     return std::holds_alternative<T>(value_);
   }
+  void set_integer(bool negative, uint64_t bits);
 
   std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Array, Object>
       value_ = nullptr;

@@ -7,13 +7,18 @@
 
 namespace qtape {
 
+namespace {
+
+bool is_norm(const Node& node) { return is_any<BatchNorm, BatchNormCorrection>(node.op); }
+
+}  // namespace
+
+bool has_norms(const Graph& graph) { return std::ranges::any_of(graph.nodes(), is_norm); }
+
 int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t batches,
                          int64_t batch, uint64_t seed, int threads) {
   const FloatEnvironment floats;
-  const auto norms = std::ranges::count_if(model.graph().nodes(), [](const Node& node) {
-    return std::holds_alternative<BatchNorm>(node.op) ||
-           std::holds_alternative<BatchNormCorrection>(node.op);
-  });
+  const auto norms = std::ranges::count_if(model.graph().nodes(), is_norm);
   if (norms == 0) return 0;
   Tape tape(model.graph().with_batch(batch), model.parameters(),
             {.outputs = model.outputs(), .threads = threads});

@@ -5,6 +5,9 @@
 
 namespace qtape {
 
+/// True if the graph has batch norms, folded ones included.
+bool has_norms(const Graph& graph);
+
 /// Updates the running statistics of all batch norms, including folded ones, over `batches`
 /// full batches of `dataset`, with all other values fixed. The statistics collected in training
 /// belong to earlier weights, which can matter below 8 bits. Batches are shuffled by `seed`.

@@ -11,12 +11,14 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/norms.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/rewrite_layers.h"
 #include "qtape/model/passes/weighted_layers.h"
 #include "qtape/model/targets.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 namespace {
@@ -171,16 +173,11 @@ class Signs {
 
 bool Signs::judge(const Node& node) {
   const auto operand = [&](NodeId each) { return never_negative(each); };
-  return std::visit(
-      [&]<class X>(const X& op) {
-        if constexpr (Quantizer<X>) return operand(node.operands[0]);
-        if constexpr (Limiting<X>) {
-          if (op.limits().low >= 0) return true;
-        }
-        return sign_of<X>() == Sign::NeverNegative ||
-               (sign_of<X>() == Sign::Kept && std::ranges::all_of(node.operands, operand));
-      },
-      node.op);
+  const OpTraits& traits = traits_of(node.op);
+  if (traits.quantizer) return operand(node.operands[0]);
+  if (const auto limits = limits_of(node.op); limits && limits->low >= 0) return true;
+  return traits.sign == Sign::NeverNegative ||
+         (traits.sign == Sign::Kept && std::ranges::all_of(node.operands, operand));
 }
 
 }  // namespace
@@ -219,12 +216,8 @@ Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin) {
 }
 
 std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits) {
-  const bool norms = std::ranges::any_of(graph.nodes(), [](const Node& node) {
-    return std::holds_alternative<BatchNorm>(node.op) ||
-           std::holds_alternative<BatchNormCorrection>(node.op);
-  });
-  if (!norms || std::min(weight_bits, activation_bits) > most_bits_learned) return std::nullopt;
-  return 8;
+  const bool few = std::min(weight_bits, activation_bits) <= most_bits_learned;
+  return few && has_norms(graph) ? std::optional(8) : std::nullopt;
 }
 
 int usual_mean_bits(int activation_bits) {

@@ -120,10 +120,14 @@ struct Op : OpAlternatives {
 /// Name of the op in files and messages.
 std::string_view name_of(const Op& op);
 
+/// True if `op` is of one of the types X.
+template <class... X>
+bool is_any(const Op& op) {
+  return (std::holds_alternative<X>(op) || ...);
+}
+
 /// True for Parameter and State: leaves whose memory belongs to a Parameters, under their
 /// labels.
-inline bool is_persistent(const Op& op) {
-  return std::holds_alternative<Parameter>(op) || std::holds_alternative<State>(op);
-}
+inline bool is_persistent(const Op& op) { return is_any<Parameter, State>(op); }
 
 }  // namespace qtape

@@ -1,8 +1,24 @@
 #include "qtape/ops/quantizer_ops.h"
 
+#include "qtape/ops/op_queries.h"
+
 namespace qtape {
-bool is_quantizer(const Op& op) {
-  return std::visit([]<class T>(const T&) { return Quantizer<T>; }, op);
+namespace {
+
+template <class... X>
+QuantizerPointer pointer_to(const Op& op, std::type_identity<std::variant<const X*...>>) {
+  QuantizerPointer found;
+  (void)((std::holds_alternative<X>(op) && (found = std::get_if<X>(&op), true)) || ...);
+  return found;
+}
+
+}  // namespace
+
+bool is_quantizer(const Op& op) { return traits_of(op).quantizer; }
+
+QuantizerPointer quantizer_in(const Op& op) {
+  if (!is_quantizer(op)) fail<GraphError>("{} is not a quantizer", name_of(op));
+  return pointer_to(op, std::type_identity<QuantizerPointer>());
 }
 
 Granularity granularity_of(const Op& op) {

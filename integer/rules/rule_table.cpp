@@ -1,5 +1,6 @@
 #include "qtape/integer/rules/rule_table.h"
 
+#include <array>
 #include <set>
 
 #include "qtape/engine/quantizers.h"
@@ -7,35 +8,123 @@
 
 namespace qtape {
 
-bool is_view(const Op& op) {
-  return std::visit([]<class X>(const X&) { return IsView<X>; }, op);
+namespace {
+
+/// The rule of one type, for an Op that holds it. Functions that it lacks are null.
+struct Rule {
+  bool view = false;
+  bool keeps_codes = false;
+  bool joins = false;
+  bool adds_bias = false;
+  bool pointwise = false;
+  std::optional<size_t> indices = {};
+  std::optional<size_t> weights = {};
+  Verdict (*classify)(const Op&, const Operands&) = nullptr;
+  IntegerOp (*emit)(const Op&, const Numbers&) = nullptr;
+  bool (*rounds)(const Op&) = nullptr;
+  float (*map)(const Op&, std::span<const float>) = nullptr;
+  ValueLimits (*limits)(const Op&) = nullptr;
+  integer::NormNumbers (*norm)(const Op&) = nullptr;
+  WeightLayout (*layout)(const Op&, const Shape&) = nullptr;
+};
+
+template <class X>
+const X& as(const Op& op) {
+  return *std::get_if<X>(&op);
 }
 
-bool keeps_codes(const Op& op) {
-  return std::visit([]<class X>(const X&) { return KeepsCodes<X>; }, op);
+template <class X>
+constexpr Rule rule_for() {
+  using Given = IntegerRule<X>;
+  Rule rule{.view = IsView<X>,
+            .keeps_codes = KeepsCodes<X>,
+            .joins = Joins<X>,
+            .adds_bias = AddsBias<X>,
+            .pointwise = Pointwise<X>};
+  rule.classify = [](const Op& op, const Operands& operands) {
+    return Given::classify(as<X>(op), operands);
+  };
+  if constexpr (Emits<X>) {
+    rule.emit = [](const Op& op, const Numbers& numbers) -> IntegerOp {
+      return Given::emit(as<X>(op), numbers);
+    };
+  }
+  if constexpr (Rounds<X>) rule.rounds = [](const Op& op) { return Given::rounds(as<X>(op)); };
+  if constexpr (Pointwise<X>) {
+    rule.map = [](const Op& op, std::span<const float> x) { return as<X>(op).value(x[0]); };
+  }
+  if constexpr (PointwisePair<X>) {
+    rule.map = [](const Op&, std::span<const float> x) { return X::value(x[0], x[1]); };
+  }
+  if constexpr (Limiting<X>) rule.limits = [](const Op& op) { return as<X>(op).limits(); };
+  if constexpr (Normalizes<X>) rule.norm = [](const Op& op) { return Given::norm(as<X>(op)); };
+  if constexpr (LooksUp<X>) rule.indices = Given::indices;
+  if constexpr (Multiplies<X>) {
+    rule.weights = Given::weights;
+    rule.layout = [](const Op& op, const Shape& shape) {
+      return Given::layout(as<X>(op), shape);
+    };
+  }
+  return rule;
 }
+
+template <class... X>
+constexpr std::array<Rule, sizeof...(X)> rules_for(std::type_identity<std::variant<X...>>) {
+  return {rule_for<X>()...};
+}
+
+const Rule& rule_of(const Op& op) {
+  static constexpr auto rules = rules_for(std::type_identity<OpAlternatives>());
+  return rules[op.index()];
+}
+
+}  // namespace
+
+bool is_view(const Op& op) { return rule_of(op).view; }
+bool keeps_codes(const Op& op) { return rule_of(op).keeps_codes; }
+bool joins(const Op& op) { return rule_of(op).joins; }
+bool adds_bias(const Op& op) { return rule_of(op).adds_bias; }
+bool is_pointwise(const Op& op) { return rule_of(op).pointwise; }
+std::optional<size_t> indices_operand(const Op& op) { return rule_of(op).indices; }
+std::optional<size_t> weights_operand(const Op& op) { return rule_of(op).weights; }
 
 bool rounds(const Op& op) {
-  return std::visit(
-      []<class X>(const X& each) {
-        if constexpr (Rounds<X>) return IntegerRule<X>::rounds(each);
-        return false;
-      },
-      op);
-}
-
-bool joins(const Op& op) {
-  return std::visit([]<class X>(const X&) { return Joins<X>; }, op);
+  const Rule& rule = rule_of(op);
+  return rule.rounds != nullptr && rule.rounds(op);
 }
 
 float map_value(const Op& op, std::span<const float> operands) {
-  return std::visit(
-      [&]<class X>(const X& each) -> float {
-        if constexpr (Pointwise<X>) return each.value(operands[0]);
-        if constexpr (PointwisePair<X>) return X::value(operands[0], operands[1]);
-        fail<Error>("{} is not elementwise", X::name);
-      },
-      op);
+  const Rule& rule = rule_of(op);
+  require<Error>(rule.map != nullptr, "{} is not elementwise", name_of(op));
+  return rule.map(op, operands);
+}
+
+std::optional<ValueLimits> limits_of(const Op& op) {
+  const Rule& rule = rule_of(op);
+  if (rule.limits == nullptr) return std::nullopt;
+  return rule.limits(op);
+}
+
+std::optional<integer::NormNumbers> norm_of(const Op& op) {
+  const Rule& rule = rule_of(op);
+  if (rule.norm == nullptr) return std::nullopt;
+  return rule.norm(op);
+}
+
+WeightLayout weight_layout(const Op& op, const Shape& weights) {
+  const Rule& rule = rule_of(op);
+  require<Error>(rule.layout != nullptr, "{} has no weights", name_of(op));
+  return rule.layout(op, weights);
+}
+
+Verdict classify(const Op& op, const Operands& operands) {
+  return rule_of(op).classify(op, operands);
+}
+
+IntegerOp emit(const Op& op, const Numbers& numbers) {
+  const Rule& rule = rule_of(op);
+  require<Error>(rule.emit != nullptr, "{} has no integer op", name_of(op));
+  return rule.emit(op, numbers);
 }
 
 bool Operands::has_codes(size_t k) const {
@@ -77,60 +166,6 @@ bool Operands::maps_by_channel(size_t k) const {
     open.insert(open.end(), node.operands.begin(), node.operands.end());
   }
   return false;
-}
-
-bool adds_bias(const Op& op) {
-  return std::visit([]<class X>(const X&) { return AddsBias<X>; }, op);
-}
-
-std::optional<integer::NormNumbers> norm_of(const Op& op) {
-  return std::visit(
-      []<class X>(const X& each) -> std::optional<integer::NormNumbers> {
-        if constexpr (Normalizes<X>) return IntegerRule<X>::norm(each);
-        return std::nullopt;
-      },
-      op);
-}
-
-std::optional<size_t> indices_operand(const Op& op) {
-  return std::visit(
-      []<class X>(const X&) -> std::optional<size_t> {
-        if constexpr (LooksUp<X>) return IntegerRule<X>::indices;
-        return std::nullopt;
-      },
-      op);
-}
-
-std::optional<size_t> weights_operand(const Op& op) {
-  return std::visit(
-      []<class X>(const X&) -> std::optional<size_t> {
-        if constexpr (Multiplies<X>) return IntegerRule<X>::weights;
-        return std::nullopt;
-      },
-      op);
-}
-
-WeightLayout weight_layout(const Op& op, const Shape& weights) {
-  return std::visit(
-      [&]<class X>(const X& each) -> WeightLayout {
-        if constexpr (Multiplies<X>) return IntegerRule<X>::layout(each, weights);
-        fail<Error>("{} has no weights", X::name);
-      },
-      op);
-}
-
-Verdict classify(const Op& op, const Operands& operands) {
-  return std::visit(
-      [&]<class X>(const X& each) { return IntegerRule<X>::classify(each, operands); }, op);
-}
-
-IntegerOp emit(const Op& op, const Numbers& numbers) {
-  return std::visit(
-      [&]<class X>(const X& each) -> IntegerOp {
-        if constexpr (Emits<X>) return IntegerRule<X>::emit(each, numbers);
-        fail<Error>("{} has no integer op", X::name);
-      },
-      op);
 }
 
 }  // namespace qtape

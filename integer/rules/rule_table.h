@@ -16,6 +16,10 @@ bool keeps_codes(const Op& op);
 bool rounds(const Op& op);
 /// True if each operand of a pending node is requantized to the grid that follows.
 bool joins(const Op& op);
+/// True if `op` maps each element of operand 0 by itself.
+bool is_pointwise(const Op& op);
+/// Returns the limits of a pointwise op that only limits its operand; nothing for other ops.
+std::optional<ValueLimits> limits_of(const Op& op);
 /// Applies `op`, which must be elementwise with one or two operands, to `operands`. Throws
 /// Error for other ops.
 float map_value(const Op& op, std::span<const float> operands);

@@ -9,21 +9,10 @@
 #include "qtape/integer/products/float_epilogue.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/integer/training/held_codes.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 namespace {
-
-/// Returns the limits of an op that only limits x and whose gradient does not read x.
-std::optional<ValueLimits> limits_of(const Op& op) {
-  return std::visit(
-      []<class X>(const X& each) -> std::optional<ValueLimits> {
-        if constexpr (Limiting<X>) {
-          if (!each.keep().operand(0)) return each.limits();
-        }
-        return std::nullopt;
-      },
-      op);
-}
 
 /// State of one product and its epilogue. Must stay in place, because kernels point to it.
 struct ChainState {
@@ -89,7 +78,7 @@ bool CodesForward::may_hold_codes(NodeId id) const {
 }
 
 std::optional<NodeId> CodesForward::code_source(NodeId id) const {
-  while (!candidates_[at(id)] && shows_operand(node(id).op)) id = node(id).operands[0];
+  while (!candidates_[at(id)] && keep_of(node(id).op).view) id = node(id).operands[0];
   if (candidates_[at(id)]) return id;
   return std::nullopt;
 }
@@ -118,7 +107,8 @@ std::optional<ProductChain> CodesForward::chain_of(NodeId product,
     if (adds_bias(reader.op) && reader.operands[0] == chain.end && chain.bias.index < 0 &&
         !limited) {
       chain.bias = reader.operands[1];
-    } else if (const auto limits = limits_of(reader.op); limits && !limited) {
+    } else if (const auto limits = limits_of(reader.op);
+               limits && !keep_of(reader.op).operand(0) && !limited) {
       chain.low = limits->low;
       chain.high = limits->high;
     } else {

@@ -163,15 +163,10 @@ ExactForward::Inputs ExactForward::inputs_of(const LoweredOp& op) {
 
 void ExactForward::begin(const Step& step) {
   const auto reads_data = [&](const Requantizer& each) {
-    return std::visit(
-        [&]<class X>(const X& op) {
-          if constexpr (Quantizer<X>) {
-            const TensorType& x = node(node(each.id).operands[0]).type;
-            return op.reads_data(x, each.values, step.mode.observe);
-          }
-          return true;
-        },
-        node(each.id).op);
+    const Node& quantizer = node(each.id);
+    return visit_quantizer(quantizer.op, [&](const auto& op) {
+      return op.reads_data(node(quantizer.operands[0]).type, each.values, step.mode.observe);
+    });
   };
   const auto enabled = [](const NodeStatus* status) { return status->enabled; };
   lean_ = !repeats_ && !lookup_.backward && !step.mode.train && !step.mode.observe &&

@@ -7,6 +7,7 @@
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/integer/training/exact_forward.h"
 #include "qtape/integer/training/held_codes.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
 
@@ -58,10 +59,10 @@ bool ExactForward::is_read_as_codes(NodeId id,
                                     const std::vector<std::vector<NodeId>>& readers) const {
   return std::ranges::all_of(readers[at(id)], [&](NodeId reader) {
     const Node& each = node(reader);
-    const auto slots = std::visit([](const auto& op) { return op.slots(); }, each.op);
+    const std::vector<Slot> slots = slots_of(each.op);
     for (size_t k = 0; k < each.operands.size(); ++k) {
       if (each.operands[k] != id || slots[k].scales != Scales::None) continue;
-      if (shows_operand(each.op) && is_read_as_codes(reader, readers)) continue;
+      if (keep_of(each.op).view && is_read_as_codes(reader, readers)) continue;
       if (!encoded_[at(reader)] && !multiplies_codes(reader)) return false;
       if (is_quantizer(each.op)) return false;
     }

@@ -5,28 +5,16 @@
 #include <limits>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/ops/op_queries.h"
 
 namespace qtape {
-
-bool runs_on_codes(const Op& op) {
-  return std::visit(
-      []<class X>(const X& each) {
-        if constexpr (OnCodes<X>) return each.on_codes();
-        return false;
-      },
-      op);
-}
-
-bool shows_operand(const Op& op) {
-  return std::visit([](const auto& each) { return each.keep().view; }, op);
-}
 
 std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept) {
   std::vector<bool> shown(static_cast<size_t>(graph.size()));
   for (NodeId id : kept) shown[at(id)] = true;
   for (size_t i = shown.size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    if (!shown[i] || !shows_operand(node.op)) continue;
+    if (!shown[i] || !keep_of(node.op).view) continue;
     shown[at(node.operands[0])] = true;
   }
   return shown;

@@ -8,11 +8,6 @@
 
 namespace qtape {
 
-/// True if kernels of `op` can be bound to codes of operand 0, see OnCodes.
-bool runs_on_codes(const Op& op);
-/// True if the value of a node equals operand 0 bit for bit.
-bool shows_operand(const Op& op);
-
 /// By node: true if a node of `kept` is this node or a view of it.
 std::vector<bool> shown_by(const Graph& graph, std::span<const NodeId> kept);
 

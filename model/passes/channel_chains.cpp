@@ -76,10 +76,8 @@ class ChainFinder {
         node.type.shape.rank() < 2) {
       return std::nullopt;
     }
-    const bool sum =
-        std::holds_alternative<Add>(node.op) || std::holds_alternative<Sub>(node.op);
-    const bool product =
-        std::holds_alternative<Mul>(node.op) || std::holds_alternative<Div>(node.op);
+    const bool sum = is_any<Add, Sub>(node.op);
+    const bool product = is_any<Mul, Div>(node.op);
     if (sum || product) return pair(node);
     if (std::holds_alternative<Affine>(node.op)) return Step{node.operands[0]};
     const bool bias = std::holds_alternative<AddBias>(node.op);

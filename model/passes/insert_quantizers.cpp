@@ -62,10 +62,7 @@ bool norm_follows(const Graph& graph, NodeId product) {
 
 /// True if `op` returns a selection of its operand's elements, which it can do on codes as
 /// well.
-bool picks(const Op& op) {
-  const bool pointwise = std::visit([]<class X>(const X&) { return Pointwise<X>; }, op);
-  return keeps_codes(op) && !pointwise;
-}
+bool picks(const Op& op) { return keeps_codes(op) && !is_pointwise(op); }
 
 class Inserter {
  public:

@@ -10,11 +10,6 @@
 namespace qtape {
 namespace {
 
-template <class... X>
-bool is_any(const Op& op) {
-  return (std::holds_alternative<X>(op) || ...);
-}
-
 bool is_softmax(const Op& op) { return is_any<Softmax, LogSoftmax>(op); }
 
 /// True for an ArgMax along the axis of the Softmax or LogSoftmax that it reads.
@@ -22,15 +17,11 @@ bool finds_class(const Graph& graph, NodeId id) {
   const auto* index = std::get_if<ArgMax>(&graph[id].op);
   if (index == nullptr) return false;
   const Node& x = graph[graph[id].operands[0]];
-  return std::visit(
-      [&]<class X>(const X& each) {
-        if constexpr (is_alternative<X, std::variant<Softmax, LogSoftmax>>) {
-          return resolve_axis(each.axis, x.type.shape) ==
-                 resolve_axis(index->axis, x.type.shape);
-        }
-        return false;
-      },
-      x.op);
+  const auto* softmax = std::get_if<Softmax>(&x.op);
+  const auto* logs = std::get_if<LogSoftmax>(&x.op);
+  if (softmax == nullptr && logs == nullptr) return false;
+  return resolve_axis(softmax != nullptr ? softmax->axis : logs->axis, x.type.shape) ==
+         resolve_axis(index->axis, x.type.shape);
 }
 
 }  // namespace

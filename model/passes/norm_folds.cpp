@@ -30,9 +30,7 @@ WeightLayout layout_of(const Op& op, const Shape& shape) {
           .rows = true};
 }
 
-bool changes_shape_alone(const Op& op) {
-  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Flatten>(op);
-}
+bool changes_shape_alone(const Op& op) { return is_any<Reshape, Flatten>(op); }
 
 class Finder {
  public:

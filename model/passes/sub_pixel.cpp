@@ -5,6 +5,7 @@
 #include "qtape/engine/constants.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule.h"
+#include "qtape/integer/rules/rule_table.h"
 
 namespace qtape {
 namespace {
@@ -94,9 +95,7 @@ class SubPixelRewriter {
       if (readers_[at(last)][0] != &node) continue;
       const bool bias = found.empty() && std::holds_alternative<AddBias>(node.op) &&
                         node.operands[0] == last && constant_[at(node.operands[1])];
-      const bool pointwise =
-          std::visit([]<class X>(const X&) { return Pointwise<X>; }, node.op);
-      if (!bias && !pointwise) break;
+      if (!bias && !is_pointwise(node.op)) break;
       found.push_back(NodeId{i});
     }
     return found;

@@ -91,10 +91,7 @@ NodeId OnnxOperators::with_number(const Op& op, NodeId x, double number, bool fi
 namespace {
 
 /// True for sums of products, to which a bias is added in integers.
-bool is_product(const Op& op) {
-  return std::holds_alternative<MatMul>(op) || std::holds_alternative<Conv1d>(op) ||
-         std::holds_alternative<Conv2d>(op) || std::holds_alternative<ConvTranspose2d>(op);
-}
+bool is_product(const Op& op) { return is_any<MatMul, Conv1d, Conv2d, ConvTranspose2d>(op); }
 
 /// Gives the value of the smaller rank axes of extent 1 after its batch. ONNX aligns the last
 /// axes, so that this is the same for a single sample only.

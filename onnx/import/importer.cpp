@@ -372,15 +372,11 @@ NodeId OnnxImporter::add(Op op, std::vector<NodeId> operands, std::string label)
   }
   // A product without a label is followed by the bias, which has the label of the layer; views
   // and Transposes without one are merged with others.
-  const bool unnamed = std::visit(
-      []<class X>(const X&) {
-        return is_alternative<X, std::variant<MatMul, Conv1d, Conv2d, ConvTranspose2d, Reshape,
-                                              Flatten, Transpose, Constant>>;
-      },
-      op);
+  const bool unnamed =
+      is_any<MatMul, Conv1d, Conv2d, ConvTranspose2d, Reshape, Flatten, Transpose, Constant>(
+          op);
   if (current_ != nullptr && label.empty() && !unnamed) {
-    const auto name = std::visit([](const auto& each) { return std::string(each.name); }, op);
-    label = node_label(*current_, lower_case(name));
+    label = node_label(*current_, lower_case(std::string(name_of(op))));
   }
   return graph_.add(std::move(op), operands, std::move(label));
 }

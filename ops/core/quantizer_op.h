@@ -93,7 +93,7 @@ using QuantizerValues = std::span<std::byte* const>;
 /// observed has scale 0. `reads_data` is true if a forward needs x to compute its scales; its
 /// last argument states if observers are on.
 template <class X>
-concept Quantizer = Compute<X> && HasGrid<X> &&
+concept Quantizer = HasGrid<X> && Compute<X> &&
     requires(const X& op, const TensorType& x, std::span<const ValueRange<double>> ranges,
              std::span<const QParams<double>> qparams, QuantizerValues values) {
   { op.operands() } -> std::same_as<std::vector<QuantizerOperand>>;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/ops/op_queries.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/op_trial.h"
@@ -170,7 +171,7 @@ TEST_CASE("op cases: operands that do not fit are refused, word for word") {
   for (const OpCase& c : op_cases()) {
     for (const Refusal& refusal : c.refusals) {
       CAPTURE(to_string(refusal.op));
-      CHECK(error_text<GraphError>([&] { (void)infer(refusal.op, refusal.operands); }) ==
+      CHECK(error_text<GraphError>([&] { (void)output_type(refusal.op, refusal.operands); }) ==
             refusal.text);
     }
   }

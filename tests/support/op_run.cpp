@@ -54,33 +54,21 @@ Values Memory::load(DType dtype) const {
   });
 }
 
-std::vector<Slot> slots_of(const Op& op) {
-  return std::visit([](const auto& each) { return each.slots(); }, op);
-}
-
-TensorType infer(const Op& op, Inputs operands) {
-  return std::visit([&](const auto& each) { return each.infer(operands); }, op);
-}
-
 OpRun::OpRun(Op op, std::vector<TensorType> types, const std::vector<Values>& operands,
              RunOptions options)
     : op_(std::move(op)),
       options_(options),
       slots_(slots_of(op_)),
       types_(std::move(types)),
-      output_(infer(op_, types_)),
+      output_(output_type(op_, types_)),
+      keep_(keep_of(op_)),
+      upstream_(gradient_type(output_, keep_)),
       step_{options.mode, seed, number} {
-  std::visit(
-      [&](const auto& each) {
-        keep_ = each.keep();
-        const Footprint footprint = each.footprint(types_);
-        upstream_ = gradient_type(output_, keep_);
-        for (int64_t bytes : {output_.bytes(), upstream_.bytes(), footprint.saved,
-                              footprint.scratch, footprint.record}) {
-          own_.emplace_back(bytes);
-        }
-      },
-      op_);
+  const Footprint footprint = footprint_of(op_, types_);
+  for (int64_t bytes : {output_.bytes(), upstream_.bytes(), footprint.saved, footprint.scratch,
+                        footprint.record}) {
+    own_.emplace_back(bytes);
+  }
   for (size_t i = 0; i < types_.size(); ++i) {
     const bool scales = slots_[i].scales != Scales::None;
     stored_.push_back(scales ? scale_dtype(types_[i].dtype) : types_[i].dtype);
@@ -118,7 +106,7 @@ Kernel OpRun::bind_forward() {
   Binding b = binding();
   b.operands = addresses_;
   b.result = value().data();
-  return std::visit([&](const auto& op) { return op.forward(b); }, op_);
+  return forward_kernel(op_, b);
 }
 
 bool OpRun::shares_gradient() const {
@@ -148,7 +136,7 @@ Kernel OpRun::bind_backward() {
   b.result = keep_.output ? value().data() : nullptr;
   b.dy = (shares_gradient() ? gradients_[0] : own_[Upstream]).data();
   b.gradients = gradients;
-  return std::visit([&](const auto& op) { return op.backward(b); }, op_);
+  return backward_kernel(op_, b);
 }
 
 Values OpRun::forward() {

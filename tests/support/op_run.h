@@ -10,6 +10,7 @@
 
 #include "qtape/core/half.h"
 #include "qtape/core/random.h"
+#include "qtape/ops/op_queries.h"
 #include "qtape/ops/ops.h"
 
 namespace qtape::test {
@@ -88,10 +89,6 @@ class Memory {
   std::byte* data_;
   size_t size_;
 };
-
-std::vector<Slot> slots_of(const Op& op);
-/// Returns the result of the op's `infer`, or throws.
-TensorType infer(const Op& op, Inputs operands);
 
 /// Options of a run.
 struct RunOptions {

@@ -14,6 +14,7 @@
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/model/model.h"
+#include "qtape/ops/op_queries.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/load_file.h"
@@ -162,7 +163,7 @@ std::vector<NodeTime> times_of(const Tape& tape, int64_t steps, double step_us) 
                   .bytes = held_bytes(tape, id)};
     if (time.us() == 0) continue;
     time.percent = 100 * time.us() / step_us;
-    const auto slots = std::visit([](const auto& op) { return op.slots(); }, node.op);
+    const std::vector<Slot> slots = slots_of(node.op);
     for (size_t k = 0; k < slots.size(); ++k) {
       if (slots[k].scales == Scales::None) time.bytes += held_bytes(tape, node.operands[k]);
     }

@@ -72,11 +72,7 @@ Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
 /// Returns a copy of the model to start from, and reports parts without an integer form.
 Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
                      TrainReport& report) {
-  const auto is_norm = [](const Node& node) {
-    return std::holds_alternative<BatchNorm>(node.op) ||
-           std::holds_alternative<BatchNormCorrection>(node.op);
-  };
-  examples::refuse_useless(*command.line, std::ranges::none_of(model.graph().nodes(), is_norm),
+  examples::refuse_useless(*command.line, !has_norms(model.graph()),
                            "has no effect: the model has no batch norms", {"--norms"});
   if (trained == Trained::Own) {
     judge(model.graph(), command.recipe.float_parts, report);
