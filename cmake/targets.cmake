@@ -27,9 +27,10 @@ if(QTAPE_HAS_UNROLL_SETTING)
 endif()
 
 # What programs and tests add: their time goes to the library, so fast compilation is worth more.
+# Clang takes -Og as -O1.
 add_library(qtape_program_options INTERFACE)
 target_link_libraries(qtape_program_options INTERFACE qtape_options)
-target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-O1>)
+target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-Og>)
 
 # qtape_library(<name> [OPTIONAL] [COLD] SOURCES ... LINK ... PRIVATE_LINK ...): a library
 # qtape::<name>, which is installed and a part of qtape::qtape; static, or shared where

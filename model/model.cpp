@@ -211,7 +211,7 @@ Verifier verify(const Model& model, const data::Dataset& dataset, Requantization
   VerifyOptions options;
   options.convert.requantization = requantization;
   options.convert.outputs = model.outputs();
-  options.batch = usual_batch;
+  options.batch = std::min(usual_batch, dataset.size());
   options.threads = threads;
   Verifier verifier(model.graph(), model.parameters(), options);
   Feed feed(inputs_of(verifier), dataset);

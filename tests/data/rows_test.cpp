@@ -297,7 +297,7 @@ TEST_CASE("rows: memory stays flat over a file of 4 GB, also of ranks that train
   const int64_t before = peak_memory();
   REQUIRE(before > 0);
   double sum = 0;
-  for (int64_t i = 0; i < samples; ++i) {
+  for (int64_t i = 15; i < samples; i += 16) {  // the last one too
     set.read(0, i, std::span(sample));
     sum += sample.back();
   }

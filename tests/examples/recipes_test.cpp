@@ -47,9 +47,9 @@ Case case_of(const char* name, S settings, const data::Split& data) {
 }
 
 std::vector<Case> cases() {
-  const data::Split digits = data::generate_digits(5, 64, 24);
-  const data::Split tones = data::generate_tones(5, 64, 24);
-  const data::SpectraSplit spectra = data::generate_spectra(5, 64, 24, 1);
+  const data::Split digits = data::generate_digits(5, 64, 8);
+  const data::Split tones = data::generate_tones(5, 64, 8);
+  const data::SpectraSplit spectra = data::generate_spectra(5, 64, 8, 1);
   std::vector<Case> all;
   for (Architecture model : {Architecture::MLP, Architecture::Residual, Architecture::Concat}) {
     const MlpSettings settings{.model = model, .layers = {24, 16, 16}};

@@ -112,23 +112,45 @@ double hat(const Interpolate& op, size_t axis, int64_t in, int64_t i, int64_t in
   return std::max(0.0, 1 - std::fabs(inside - static_cast<double>(index)));
 }
 
+/// The indices of x along an axis that are in each index of y, with their weights.
+std::vector<std::vector<Term>> terms_along(const Interpolate& op, int axis, int64_t in,
+                                           int64_t out) {
+  std::vector<std::vector<Term>> all(static_cast<size_t>(out));
+  for (int64_t i = 0; i < out; ++i) {
+    for (int64_t k = 0; k < in; ++k) {
+      const double weight = hat(op, static_cast<size_t>(axis) - 1, in, i, k);
+      if (weight > 1e-9) all[static_cast<size_t>(i)].emplace_back(k, weight);
+    }
+  }
+  return all;
+}
+
 /// The terms of each element of y.
 std::vector<std::vector<Term>> terms_of(const Interpolate& op, const Shape& x, const Shape& y) {
+  std::vector<std::vector<std::vector<Term>>> along;
+  for (int axis = 1; axis < x.rank() - 1; ++axis) {
+    along.push_back(terms_along(op, axis, x[axis], y[axis]));
+  }
   std::vector<std::vector<Term>> all;
   for (int64_t k = 0; k < y.elements(); ++k) {
-    const auto to = unravel(k, y);
+    auto at = unravel(k, y);
+    int64_t terms = 1;
+    for (size_t a = 0; a < along.size(); ++a) {
+      terms *= std::ssize(along[a][static_cast<size_t>(at[a + 1])]);
+    }
+    const auto to = at;
     all.emplace_back();
-    for (int64_t m = 0; m < x.elements() / x[0] / x[-1]; ++m) {
-      auto at = to;
+    for (int64_t m = 0; m < terms; ++m) {
       double weight = 1;
       int64_t rest = m;
-      for (int axis = x.rank() - 2; axis > 0; --axis) {
-        const auto a = static_cast<size_t>(axis);
-        at[a] = rest % x[axis];
-        rest /= x[axis];
-        weight *= hat(op, a - 1, x[axis], to[a], at[a]);
+      for (size_t a = 0; a < along.size(); ++a) {
+        const std::vector<Term>& one = along[a][static_cast<size_t>(to[a + 1])];
+        const auto& [from, factor] = one[static_cast<size_t>(rest % std::ssize(one))];
+        rest /= std::ssize(one);
+        at[a + 1] = static_cast<int64_t>(from);
+        weight *= factor;
       }
-      if (weight > 1e-9) all.back().emplace_back(index_of(at, x), weight);
+      all.back().emplace_back(index_of(at, x), weight);
     }
   }
   return all;

@@ -75,7 +75,7 @@ struct OnnxReport {
 void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxCommand& command) {
   VerifyOptions options;
   options.convert.requantization = Requantization::OnnxQdq;
-  options.batch = verification_batch(model.graph);
+  options.batch = verification_batch(model.graph, largest_batch);
   options.threads = command.threads;
   options.levels = {onnx_level};
   options.runners = onnx_levels({.form = command.form, .opset = command.opset});

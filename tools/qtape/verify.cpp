@@ -109,11 +109,16 @@ void run_samples(RequantizationReport& report, Samples samples, const data::Data
   report.first_mismatch = verifier.first_mismatch();
 }
 
+/// Returns the larger number of samples, of the data or at random.
+int64_t samples_of(const data::Dataset& images, const VerifyCommand& command) {
+  return std::max(images.size(), command.random.value_or(0));
+}
+
 /// Verifies one requantization. Each part is printed as soon as it is known.
 RequantizationReport verify_requantization(SavedModel& model, const data::Dataset& images,
                                            const VerifyCommand& command,
                                            Requantization requantization) {
-  const int64_t batch = verification_batch(model.graph);
+  const int64_t batch = verification_batch(model.graph, samples_of(images, command));
   Verifier verifier(model.graph, model.parameters,
                     {.convert = {.requantization = requantization},
                      .batch = batch,
@@ -138,7 +143,7 @@ RequantizationReport verify_requantization(SavedModel& model, const data::Datase
 /// Verifies a program, whose requantization is fixed.
 RequantizationReport verify_program(const IntegerProgram& program, const data::Dataset& images,
                                     const VerifyCommand& command) {
-  const int64_t batch = verification_batch(program);
+  const int64_t batch = verification_batch(program, samples_of(images, command));
   Verifier verifier = naming<GraphError>(command.model, [&] {
     return Verifier(program, {.batch = batch,
                               .threads = command.threads,

@@ -45,10 +45,11 @@ void compare_classes(const Verifier& verifier, int64_t count, size_t width, size
 }
 
 template <class T>
-int64_t batch_of(const T& nodes, int64_t usual) {
+int64_t batch_of(const T& nodes, int64_t samples) {
+  const int64_t batch = std::clamp<int64_t>(samples, 1, largest_batch);
   try {
-    (void)nodes.with_batch(usual);
-    return nodes.batch() ? usual : 1;
+    (void)nodes.with_batch(batch);
+    return nodes.batch() ? batch : 1;
   } catch (const GraphError&) {
     return nodes.batch().value_or(1);
   }
@@ -60,9 +61,11 @@ void show_progress(std::string_view what, int64_t done, int64_t all) {
   console::redraw(done == all ? "" : fmt::format("{}: {} of {}", what, done, all));
 }
 
-int64_t verification_batch(const Graph& graph, int64_t usual) { return batch_of(graph, usual); }
-int64_t verification_batch(const IntegerProgram& program, int64_t usual) {
-  return batch_of(program, usual);
+int64_t verification_batch(const Graph& graph, int64_t samples) {
+  return batch_of(graph, samples);
+}
+int64_t verification_batch(const IntegerProgram& program, int64_t samples) {
+  return batch_of(program, samples);
 }
 
 std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) const {

@@ -12,10 +12,13 @@
 
 namespace qtape::tool {
 
-/// Returns the batch size: `usual` if the model or program supports any batch size, else that
-/// with which it was stored.
-int64_t verification_batch(const Graph& graph, int64_t usual = 250);
-int64_t verification_batch(const IntegerProgram& program, int64_t usual = 250);
+/// Largest number of samples of one run.
+inline constexpr int64_t largest_batch = 250;
+
+/// Returns the batch size for `samples` samples, at most largest_batch, if the model or program
+/// supports any batch size, else that with which it was stored.
+int64_t verification_batch(const Graph& graph, int64_t samples);
+int64_t verification_batch(const IntegerProgram& program, int64_t samples);
 
 /// Draws `random inputs: 250 of 1000` on a terminal, and removes it at the end.
 void show_progress(std::string_view what, int64_t done, int64_t all);
