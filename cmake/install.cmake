@@ -58,13 +58,16 @@ if(NOT BUILD_SHARED_LIBS)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qtape.pc.in ${PROJECT_BINARY_DIR}/qtape.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qtape.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-include(cmake/public_headers.cmake)
-qtape_public_headers(public)
-foreach(header IN LISTS public)
-  get_filename_component(folder ${header} DIRECTORY)
-  install(FILES ${PROJECT_SOURCE_DIR}/${header}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qtape/${folder})
-endforeach()
+# Found when they are installed, since sources change after configuration.
+install(CODE "
+  include(\"${PROJECT_SOURCE_DIR}/cmake/public_headers.cmake\")
+  qtape_public_headers(public)
+  set(to \"${CMAKE_INSTALL_INCLUDEDIR}/qtape\")
+  cmake_path(ABSOLUTE_PATH to BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+  foreach(header IN LISTS public)
+    cmake_path(GET header PARENT_PATH folder)
+    file(INSTALL \"${PROJECT_SOURCE_DIR}/\${header}\" DESTINATION \"\${to}/\${folder}\")
+  endforeach()" COMPONENT libqtape-dev)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/qtape-config.cmake.in
   ${PROJECT_BINARY_DIR}/qtape-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)

@@ -114,6 +114,9 @@ NodeId Graph::add(Op op, std::span<const NodeId> operands, std::string label) {
     return append({std::move(op), {operands.begin(), operands.end()}, std::move(label), type});
   } catch (const GraphError& error) {
     throw GraphError(describe(op, operands, label, id.index) + ": " + error.what());
+  } catch (...) {
+    remove_from(id.index);  // memory ran out
+    throw;
   }
 }
 
@@ -126,7 +129,7 @@ void Graph::remove_from(int64_t first) {
     }
   }
   std::erase_if(labels_, [&](const auto& label) { return is_removed(label.second); });
-  nodes_.erase(nodes_.begin() + first, nodes_.end());
+  nodes_.shorten(static_cast<size_t>(first));
   const bool batched = std::ranges::any_of(nodes_, [](const Node& node) {
     const auto* input = std::get_if<Input>(&node.op);
     return input != nullptr && input->batch;

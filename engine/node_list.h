@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "qtape/engine/node_id.h"
+#include "qtape/engine/node_sequence.h"
 
 namespace qtape {
 
@@ -20,7 +21,8 @@ class NodeList {
   using Id = IdIn<Self>;
 
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
-  std::span<const Node> nodes() const { return nodes_; }
+  /// References to nodes stay valid while nodes are added.
+  const NodeSequence<Node>& nodes() const { return nodes_; }
   /// Throws GraphError for an id that is not in this list.
   const Node& operator[](Id id) const;
   std::optional<Id> find(std::string_view label) const;
@@ -54,7 +56,7 @@ class NodeList {
   template <class Input>
   void append_with_batch(const Self& from, int64_t batch);
 
-  std::vector<Node> nodes_;
+  NodeSequence<Node> nodes_;
   std::vector<Id> outputs_;
   std::map<std::string, Id, std::less<>> labels_;
   std::optional<int64_t> batch_;

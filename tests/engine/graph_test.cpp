@@ -154,6 +154,25 @@ TEST_CASE("graph: shapes that are too large or negative are refused") {
         "rank 9 is above the largest rank 8");
 }
 
+TEST_CASE("graph: references to nodes hold while it grows, and copies do not change") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {3}}, {}, "x");
+  const Node& first = graph[x];
+  const Graph before = graph;
+  for (int i = 0; i < 100; ++i) (void)graph.add(Relu{}, {x});
+  CHECK(&first == &graph[x]);
+  CHECK(first.label == "x");
+  CHECK(before.size() == 1);
+  CHECK(before != graph);
+  CHECK(graph.size() == 101);
+  CHECK(std::ranges::count_if(graph.nodes(), [](const Node& node) {
+          return std::holds_alternative<Relu>(node.op);
+        }) == 100);
+  const auto nodes = graph.nodes().begin();
+  CHECK(&nodes[1] == &*(nodes + 1));
+  CHECK(graph.nodes().end() - nodes == 101);
+}
+
 TEST_CASE("contract: output, bytes and guarantee, or why the operands do not fit") {
   const FakeQuantize op{.axis = 0, .ste = Ste::ClippedIdentity, .scale_mode = Fixed{}};
   const std::vector<TensorType> operands = {{DType::F32, {4, 1000}}, {DType::F32, {4}}};
