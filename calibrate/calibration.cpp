@@ -265,6 +265,7 @@ std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
 std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
     const std::function<void(const CalibrationProgress&)>& on_batch) {
+  const FloatEnvironment floats;
   require<ArgumentError>(!candidates.empty(), "the search needs candidates, got none");
   Observation observation(tape, [&](NodeId) { return candidates; });
   const auto stages = static_cast<int64_t>(observation.nodes().size()) + 1;

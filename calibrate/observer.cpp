@@ -11,6 +11,7 @@
 #include "qtape/calibrate/batch.h"
 #include "qtape/calibrate/range_search.h"
 #include "qtape/core/error.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/kernels/quantize/quantize.h"
 
 namespace qtape {
@@ -84,6 +85,7 @@ Observer::Observer(ObserverMethod method, const Grid& grid, int64_t channels)
 
 template <class T>
 void Observer::observe(std::span<const T> x, const ChannelMap& map) {
+  const FloatEnvironment floats;
   check_fits(static_cast<int64_t>(x.size()), map);
   const detail::Collected wanted = detail::collected_by(method_);
   const std::vector<ChannelRecord> batch = detail::records_of(x, map, wanted);
@@ -147,6 +149,7 @@ void Observer::require_calibrated() const {
 }
 
 std::vector<ValueRange<double>> Observer::ranges() const {
+  const FloatEnvironment floats;
   require_calibrated();
   if (detail::gives_qparams(method_)) {
     std::vector<ValueRange<double>> ends;
@@ -174,6 +177,7 @@ std::vector<ValueRange<double>> Observer::ranges() const {
 }
 
 std::vector<QParams<double>> Observer::qparams() const {
+  const FloatEnvironment floats;
   require_calibrated();
   std::vector<QParams<double>> qparams;
   if (detail::gives_qparams(method_)) {
@@ -191,6 +195,7 @@ std::vector<QParams<double>> Observer::qparams() const {
 void Observer::reset() { *this = Observer(method_, grid_, channels()); }
 
 void Observer::merge(const Observer& other) {
+  const FloatEnvironment floats;
   require<GraphError>(method_ == other.method_,
                       "cannot merge observers: methods are {} here and {} there",
                       to_string(method_), to_string(other.method_));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/half.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/io/json_fields.h"
@@ -125,6 +126,7 @@ Json to_json_value(const QuantizerReport& r) {
 std::vector<QuantizerReport> report_quantizers(
     Tape& tape, const BatchSource& batches,
     const std::function<void(const CalibrationProgress&)>& on_batch) {
+  const FloatEnvironment floats;
   const Graph& graph = tape.graph();
   std::vector<Sums> sums;
   TapeOptions options{.outputs = graph.answers(), .threads = tape.threads()};

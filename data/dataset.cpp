@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
 
 namespace qtape::data {
@@ -295,6 +296,7 @@ const std::byte* Dataset::bytes_of(size_t column, DType dtype) const {
 }
 
 void Dataset::read(size_t column, int64_t sample, std::span<float> to, const Draw& draw) const {
+  const FloatEnvironment floats;
   check_range(column, sample, to.size());
   read_stored(column, sample, to);
   for (size_t i = 0; i < maps_.size(); ++i) {
@@ -322,6 +324,7 @@ void Dataset::read_stored(size_t column, int64_t sample, std::span<float> to) co
 
 void Dataset::read(size_t column, int64_t sample, std::span<int32_t> to,
                    const Draw& draw) const {
+  const FloatEnvironment floats;
   check_range(column, sample, to.size());
   const auto store = [&](size_t i, auto value) {
     using T = decltype(value);

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
 #include "qtape/deploy/checks.h"
 #include "qtape/deploy/lint_text.h"
@@ -308,6 +309,7 @@ std::string to_string(const Finding& finding) {
 
 std::vector<Finding> lint(const Graph& graph, const Parameters& parameters,
                           const LintOptions& options) {
+  const FloatEnvironment floats;
   require<ArgumentError>(options.clamped_share >= 0 && options.clamped_share <= 1,
                          "clamped_share must be in 0..1, got {}", options.clamped_share);
   return Linter(graph, parameters, options).run();

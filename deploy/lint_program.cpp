@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
 #include "qtape/deploy/lint.h"
 #include "qtape/deploy/lint_text.h"
@@ -253,6 +254,7 @@ class ProgramLinter {
 }  // namespace
 
 std::vector<Finding> lint(const IntegerProgram& program) {
+  const FloatEnvironment floats;
   return ProgramLinter(program).run();
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/contract.h"
 
@@ -156,6 +157,7 @@ NodeId add_quantizer(Graph& graph, NodeId x, const Op& quantizer, const std::str
 
 void set_qparams(const Graph& graph, Parameters& parameters, NodeId id,
                  std::span<const QParams<double>> qparams) {
+  const FloatEnvironment floats;
   check_count(graph, id, qparams.size());
   check_qparams(graph, id, qparams);
   const auto values = values_of(graph, parameters, id);
@@ -197,6 +199,7 @@ void set_qparams(const Graph& graph, Parameters& parameters, NodeId id, const Te
 
 std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& parameters,
                                      NodeId id) {
+  const FloatEnvironment floats;
   if (!is_quantizer(graph[id].op)) {
     fail<GraphError>("{}: is not a quantizer", graph.describe(id));
   }
@@ -208,6 +211,7 @@ std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& param
 
 void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
                 std::span<const ValueRange<double>> ranges) {
+  const FloatEnvironment floats;
   check_count(graph, id, ranges.size());
   const DType dtype = scale_dtype(type_of_x(graph, id).dtype);
   for (size_t c = 0; c < ranges.size(); ++c) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/engine/json_file.h"
 
 namespace qtape {
@@ -178,6 +179,7 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
 }
 
 SavedModel model_from_json(std::string_view text, NanValues nan) {
+  const FloatEnvironment floats;
   const Json json = parse_document(text);
   const JsonPlace root{json};
   if (json.is_object() && json.contains("program")) {

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "qtape/core/float_environment.h"
+
 namespace qtape {
 namespace {
 
@@ -154,6 +156,7 @@ class KeyFinder {
 }  // namespace
 
 Json parse_document(std::string_view text) {
+  const FloatEnvironment floats;
   Builder builder;
   Parser::sax_parse(text, &builder);
   // The parser treats a NUL byte as the end of the text.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "qtape/core/error.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/kernels/quantize/pack.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/passes/weighted_layers.h"
@@ -114,30 +115,48 @@ int64_t weight_bytes(int64_t elements, int bits) {
   return kernels::packed_bytes(elements, kernels::storage_bits(limits.q_min, limits.q_max));
 }
 
+namespace {
+
+/// Returns the layers with the bytes of each candidate. Throws ArgumentError if the smallest
+/// exceed the budget.
+std::vector<LayerSearch> layers_of(const Graph& graph, const BitSearchOptions& options) {
+  std::vector<LayerSearch> layers;
+  int64_t smallest = 0;
+  for (const WeightedLayer& each : weighted_layers(graph)) {
+    const auto known = std::ranges::find(layers, each.label, &LayerSearch::weight);
+    if (known != layers.end()) continue;
+    LayerSearch layer{.weight = each.label, .elements = graph[each.weight].type.elements()};
+    for (const int bits : options.candidates) {
+      layer.bytes.push_back(weight_bytes(layer.elements, bits));
+    }
+    smallest += std::ranges::min(layer.bytes);
+    layers.push_back(std::move(layer));
+  }
+  require<ArgumentError>(smallest <= options.budget,
+                         "a budget of {} bytes is too small: the weights take at least {}",
+                         options.budget, smallest);
+  return layers;
+}
+
+/// Gives learned scales values that belong to the codes of the trial.
+void learn_scales(Model& trial, const Model& plain, const data::Dataset& dataset,
+                  const BitSearchOptions& options) {
+  if (scales_of(options) != ScaleOrigin::LSQ) return;
+  (void)start_from(trial, plain.parameters(), dataset, options.samples, options.threads);
+}
+
+}  // namespace
+
 BitSearch search_bits(const Model& model, const data::Dataset& dataset,
                       const BitSearchOptions& options) {
+  const FloatEnvironment floats;
   check_search(model, dataset, options);
   const Model plain = plain_model(model);
   const int most = std::ranges::max(options.candidates);
   const Model full =
       quantized(plain, recipe_of(options, most, {}), dataset, options.samples, options.threads);
   const double least_loss = loss_of(full, dataset, options);
-  BitSearch result;
-  int64_t smallest = 0;
-  for (const WeightedLayer& each : weighted_layers(plain.graph())) {
-    const auto known = std::ranges::find(result.layers, each.label, &LayerSearch::weight);
-    if (known != result.layers.end()) continue;
-    LayerSearch layer{.weight = each.label,
-                      .elements = plain.graph()[each.weight].type.elements()};
-    for (const int bits : options.candidates) {
-      layer.bytes.push_back(weight_bytes(layer.elements, bits));
-    }
-    smallest += std::ranges::min(layer.bytes);
-    result.layers.push_back(std::move(layer));
-  }
-  require<ArgumentError>(smallest <= options.budget,
-                         "a budget of {} bytes is too small: the weights take at least {}",
-                         options.budget, smallest);
+  BitSearch result{.layers = layers_of(plain.graph(), options)};
   const auto trials = static_cast<int64_t>(result.layers.size() * options.candidates.size());
   int64_t done = 0;
   for (LayerSearch& layer : result.layers) {
@@ -147,11 +166,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
         const LayerBits few{layer.weight, bits, options.recipe.activation_bits};
         Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
                     full.parameters());
-        // Learned scales must belong to the codes of the trial.
-        if (scales_of(options) == ScaleOrigin::LSQ) {
-          (void)start_from(trial, plain.parameters(), dataset, options.samples,
-                           options.threads);
-        }
+        learn_scales(trial, plain, dataset, options);
         loss = loss_of(trial, dataset, options);
       }
       layer.losses.push_back(loss - least_loss);

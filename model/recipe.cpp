@@ -4,6 +4,7 @@
 
 #include "qtape/core/described_settings.h"
 #include "qtape/core/error.h"
+#include "qtape/core/float_environment.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
@@ -270,6 +271,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
 
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples, int threads) {
+  const FloatEnvironment floats;
   const Model plain = plain_model(model);
   Model result(quantized(plain.graph(), recipe));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);

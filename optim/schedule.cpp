@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/core/settings.h"
 #include "qtape/optim/arithmetic.h"
 
@@ -88,6 +89,7 @@ void check_known(const Section& section, const Section& known) {
 }  // namespace
 
 double Schedule::learning_rate(int64_t step) const {
+  const FloatEnvironment floats;
   validate();
   settings::require_at_least("Schedule", "step", 0, step);
   const double rate =

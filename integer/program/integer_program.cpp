@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/engine/json_file.h"
 #include "qtape/engine/node_list.inl.h"
 #include "qtape/engine/print_fields.h"
@@ -164,6 +165,7 @@ int64_t largest_index(const IntegerProgram& program, ProgramNodeId input) {
 }
 
 IntegerProgram program_from_json(std::string_view text) {
+  const FloatEnvironment floats;
   const Json json = parse_document(text);
   const JsonPlace root{json};
   if (json.is_object() && json.contains("nodes")) {

@@ -376,6 +376,7 @@ SavedModel fold_batch_norm(const Graph& graph, const Parameters& parameters) {
 }
 
 FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters) {
+  const FloatEnvironment floats;
   FoldedNorms result;
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.reason.empty(); });

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "qtape/core/float_environment.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
@@ -161,6 +162,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }  // namespace
 
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters) {
+  const FloatEnvironment floats;
   RewrittenLayers result;
   const auto now = [&]() -> const Graph& { return result.model ? result.model->graph : graph; };
   const auto values = [&]() -> const Parameters& {
