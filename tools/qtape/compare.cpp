@@ -8,6 +8,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/command_line.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/compare_report.h"
@@ -165,7 +166,11 @@ Command add_compare(CLI::App& app) {
   add_option(compare, "--random", o->random,
              "random inputs to compare, with or without data; 1000 without", {1, 1000000000});
   add_option(compare, "--seed", o->seed, "seed of the random inputs", {.low = 0});
-  return {&compare, [o] { return qtape::tool::compare(*o) ? 0 : 1; }};
+  return {&compare, [o, &compare] {
+            examples::refuse_useless(compare, o->data.given() && !o->random,
+                                     "needs --random beside data", {"--seed"});
+            return qtape::tool::compare(*o) ? 0 : 1;
+          }};
 }
 
 }  // namespace qtape::tool

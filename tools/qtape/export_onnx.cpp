@@ -6,6 +6,7 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/onnx/export.h"
 #include "qtape/onnx/levels.h"
+#include "qtape/programs/command_line.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/exported_program.h"
@@ -27,6 +28,7 @@ struct ExportOnnxCommand {
   Layout layout = Layout::nhwc;
   int threads = default_threads();
   std::string json = {};
+  const CLI::App* line = nullptr;  ///< as parsed
 
   static constexpr auto fields() {
     using C = ExportOnnxCommand;
@@ -157,6 +159,8 @@ void export_onnx(const ExportOnnxCommand& command) {
   const OnnxExportOptions options{.form = command.form, .opset = command.opset};
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;
+  examples::refuse_useless(*command.line, !counts,
+                           "has no effect: only models in the form qdq are run", {"--threads"});
   require<ArgumentError>(
       counts || !command.data.given(),
       "--data and --input apply only to models in the form {}: they count the codes that "
@@ -194,6 +198,7 @@ Command add_export_onnx(CLI::App& app) {
   add_data(to_onnx, o->data, o->threads);
   add_settings(to_onnx, *o);
   add_json(to_onnx, o->json);
+  o->line = &to_onnx;
   return {&to_onnx, [o, form] {
             o->form = from_string<OnnxForm>(*form).value();
             qtape::tool::export_onnx(*o);

@@ -14,6 +14,7 @@ void add_file(CLI::App& command, std::string& file) {
 
 void add_data(CLI::App& command, DataOptions& data, int& threads) {
   add_settings(command, data);
+  command.get_option("--channels")->needs("--input");
   add_option(command, "--threads", threads, "threads", {1, 1024});
 }
 

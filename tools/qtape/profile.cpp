@@ -15,6 +15,7 @@
 #include "qtape/integer/training/exact.h"
 #include "qtape/model/model.h"
 #include "qtape/ops/op_queries.h"
+#include "qtape/programs/command_line.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/load_file.h"
@@ -240,7 +241,9 @@ Command add_profile(CLI::App& app) {
   add_model(profile, o->model);
   add_json(profile, o->json);
   add_settings(profile, *o);
-  return {&profile, [o] {
+  return {&profile, [o, &profile] {
+            examples::refuse_useless(profile, o->arithmetic != StepArithmetic::Exact,
+                                     "needs --arithmetic Exact", {"--requantization"});
             qtape::tool::profile(*o);
             return 0;
           }};

@@ -171,7 +171,6 @@ void refuse_useless(const TrainCommand& command) {
                  {"--temperature", "--teacher-share"});
   refuse_useless(line, command.in_float, "has no effect with --float",
                  {"--damping", "--freeze-above", "--scales-lr"});
-  refuse_useless(line, command.data.input.empty(), "needs --input", {"--channels"});
   require<ArgumentError>(
       !command.norms || examples::given(line, "--output"),
       "--norms needs --output: a checkpoint is written before the statistics are re-estimated");

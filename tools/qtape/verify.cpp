@@ -9,6 +9,7 @@
 #include "qtape/deploy/node_numbers.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
+#include "qtape/programs/command_line.h"
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -316,6 +317,7 @@ Command add_verify(CLI::App& app) {
   add_option(verify, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&verify, [o, name, numbers, &verify] {
             o->usual = verify.count("--levels") + verify.count("--requantization") == 0;
+            examples::refuse_useless(verify, !o->random, "needs --random", {"--seed"});
             o->levels = levels_of(*numbers);
             o->requantizations = requantizations_of(*name, o->levels);
             require<ArgumentError>(o->program.empty() || o->requantizations.size() == 1,
