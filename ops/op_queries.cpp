@@ -1,17 +1,10 @@
 #include "qtape/ops/op_queries.h"
 
-#include <array>
-#include <utility>
-
 #include "qtape/ops/core/quantizer_op.h"
+#include "qtape/ops/op_table.h"
 
 namespace qtape {
 namespace {
-
-template <class X>
-const X& as(const Op& op) {
-  return *std::get_if<X>(&op);
-}
 
 /// The contract of one type, for an Op that holds it.
 struct Contract {
@@ -83,14 +76,8 @@ constexpr Contract contract_of() {
   };
 }
 
-template <class... X>
-constexpr std::array<Contract, sizeof...(X)> contracts_of(
-    std::type_identity<std::variant<X...>>) {
-  return {contract_of<X>()...};
-}
-
 const Contract& contract_of(const Op& op) {
-  static constexpr auto contracts = contracts_of(std::type_identity<OpAlternatives>());
+  static constexpr auto contracts = op_table([]<class X>() { return contract_of<X>(); });
   return contracts[op.index()];
 }
 

@@ -1,10 +1,10 @@
 #include "qtape/integer/rules/rule_table.h"
 
-#include <array>
 #include <set>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rules.h"
+#include "qtape/ops/op_table.h"
 
 namespace qtape {
 
@@ -27,11 +27,6 @@ struct Rule {
   integer::NormNumbers (*norm)(const Op&) = nullptr;
   WeightLayout (*layout)(const Op&, const Shape&) = nullptr;
 };
-
-template <class X>
-const X& as(const Op& op) {
-  return *std::get_if<X>(&op);
-}
 
 template <class X>
 constexpr Rule rule_for() {
@@ -68,13 +63,8 @@ constexpr Rule rule_for() {
   return rule;
 }
 
-template <class... X>
-constexpr std::array<Rule, sizeof...(X)> rules_for(std::type_identity<std::variant<X...>>) {
-  return {rule_for<X>()...};
-}
-
 const Rule& rule_of(const Op& op) {
-  static constexpr auto rules = rules_for(std::type_identity<OpAlternatives>());
+  static constexpr auto rules = op_table([]<class X>() { return rule_for<X>(); });
   return rules[op.index()];
 }
 
