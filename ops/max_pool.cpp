@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <type_traits>
 
 #include "qtape/kernels/simd/vectorize.h"
@@ -13,75 +14,140 @@ namespace qtape {
 using namespace kernels;
 namespace {
 
-/// True if `x` replaces `best`: NaN wins over numbers, and the first of equals wins.
-template <class T>
-inline bool beats(T x, T best) {
-  if constexpr (std::is_integral_v<T>) return x > best;
-  return (x > best) | ((x != x) & (best == best));
+/// Sets `better` if `x` replaces `best`: NaN wins over numbers, and the first of equals wins.
+/// Of vectors, for each element.
+template <class T, class Mask>
+inline void compare(const T& x, const T& best, Mask& better) {
+  better = (x > best) | ((x != x) & (best == best));
 }
 
 /// Index of the maximum within its window, in a type for which vectors have as many lanes as
 /// for T.
 template <class T>
-using Tap = std::conditional_t<sizeof(T) == 1, uint8_t, int32_t>;
+using Tap = std::conditional_t<sizeof(T) == 1, uint8_t,
+                               std::conditional_t<sizeof(T) == 2, uint16_t, int32_t>>;
 
-/// Calls `body(place, tap)` for the elements of window (i, j) that lie in x, in index order:
-/// the index of the position in the image and that of the element in the window.
-template <class Body>
-inline void each_place(const Window& w, int64_t i, int64_t j, const Body& body) {
-  const Range rows = real_elements(w.h, i);
-  const Range columns = real_elements(w.w, j);
-  for (int64_t p = rows.begin; p < rows.end; ++p) {
-    const int64_t row = (w.h.start(i) + p * w.h.dilation) * w.w.in + w.w.start(j);
-    for (int64_t q = columns.begin; q < columns.end; ++q) {
-      body(row + q * w.w.dilation, p * w.w.kernel + q);
+/// Channels that are compared at once, in one or two registers.
+template <class T>
+inline constexpr int64_t lanes = sizeof(T) == 1 ? 16 : 8;
+
+/// `count` values of `E`.
+template <class E, int64_t count>
+struct VectorOf {
+  typedef E Type __attribute__((vector_size(count * sizeof(E))));
+};
+template <class E, int64_t count>
+using Vector = typename VectorOf<E, count>::Type;
+
+template <class V, class E>
+inline void load(const E* from, V& to) {
+  std::memcpy(&to, from, sizeof to);
+}
+
+/// The elements of x in a window.
+struct Places {
+  const Window& w;
+  Range rows, columns;  // within the window, without padding
+  int64_t row, column;  // of the window's first element
+
+  Places(const Window& window, int64_t i, int64_t j)
+      : w(window),
+        rows(real_elements(w.h, i)),
+        columns(real_elements(w.w, j)),
+        row(w.h.start(i)),
+        column(w.w.start(j)) {}
+
+  /// Position in the image of element (p, q) of the window.
+  int64_t at(int64_t p, int64_t q) const {
+    return (row + p * w.h.dilation) * w.w.in + column + q * w.w.dilation;
+  }
+  /// Index of the first element in the window.
+  int64_t first() const { return rows.begin * w.w.kernel + columns.begin; }
+  /// Position of the last element in the image.
+  int64_t last() const { return at(rows.end - 1, columns.end - 1); }
+
+  /// Calls `body(place, tap)` in index order: the index of the position in the image and that
+  /// of the element in the window.
+  template <class Body>
+  void each(const Body& body) const {
+    for (int64_t p = rows.begin; p < rows.end; ++p) {
+      for (int64_t q = columns.begin; q < columns.end; ++q) {
+        body(at(p, q), p * w.w.kernel + q);
+      }
     }
   }
+};
+
+/// Maxima of `count` channels of a window, and their indices unless `taps` is null.
+template <class T>
+inline void maxima(const Places& places, const T* x, int64_t n, int64_t count, T* y,
+                   Tap<T>* taps) {
+  for (int64_t c = 0; c < count; ++c) {
+    T best = x[places.at(places.rows.begin, places.columns.begin) * n + c];
+    int64_t number = places.first();
+    places.each([&](int64_t place, int64_t tap) {
+      const T value = x[place * n + c];
+      bool better = false;
+      compare(value, best, better);
+      if (better) {
+        best = value;
+        number = tap;
+      }
+    });
+    y[c] = best;
+    if (taps != nullptr) taps[c] = static_cast<Tap<T>>(number);
+  }
+}
+
+/// The same for `lanes<T>` channels.
+template <class T>
+inline void vector_maxima(const Places& places, const T* x, int64_t n, T* y, Tap<T>* taps) {
+  using Numbers = Vector<Tap<T>, lanes<T>>;
+  Vector<T, lanes<T>> best, value;
+  load(x + places.at(places.rows.begin, places.columns.begin) * n, best);
+  Numbers number = Numbers{} + static_cast<Tap<T>>(places.first());
+  places.each([&](int64_t place, int64_t tap) {
+    load(x + place * n, value);
+    decltype(value > best) better;
+    compare(value, best, better);
+    best = better ? value : best;
+    number = better ? Numbers{} + static_cast<Tap<T>>(tap) : number;
+  });
+  std::memcpy(y, &best, sizeof best);
+  if (taps != nullptr) std::memcpy(taps, &number, sizeof number);
 }
 
 template <class T>
 using MaximaLoop = void (*)(const Pool*, const T*, T*, Tap<T>*, int64_t, int64_t);
 
 /// Computes rows [begin, end) of y, and the indices of the maxima within their windows unless
-/// `taps` is null.
+/// `taps` is null. A vector may extend over the channels of the window: the next window then
+/// overwrites its rest.
 template <class T>
 MaximaLoop<T> maxima_loop() {
   return simd::best_for<T, const Pool*, const T*, T*, Tap<T>*, int64_t, int64_t>(
       [](const Pool* pool, const T* x, T* y, Tap<T>* taps, int64_t begin, int64_t end) {
         const Window& w = pool->window;
         const int64_t n = pool->channels;
+        const int64_t elements = pool->input_rows() * w.w.in * n;
         for (int64_t r = begin; r < end; ++r) {
-          const T* image = x + r / w.h.out * w.h.in * w.w.in * n;
+          const int64_t image = r / w.h.out * w.h.in * w.w.in * n;
           for (int64_t j = 0; j < w.w.out; ++j) {
-            T* best = y + (r * w.w.out + j) * n;
-            Tap<T>* at = taps == nullptr ? nullptr : taps + (r * w.w.out + j) * n;
-            bool first = true;
-            each_place(w, r % w.h.out, j, [&](int64_t place, int64_t tap) {
-              const T* from = image + place * n;
-              const auto number = static_cast<Tap<T>>(tap);
-              if (first && at != nullptr) {
-                QTAPE_INDEPENDENT
-                for (int64_t c = 0; c < n; ++c) {
-                  best[c] = from[c];
-                  at[c] = number;
-                }
-              } else if (first) {
-                std::copy_n(from, n, best);
-              } else if (at != nullptr) {
-                QTAPE_INDEPENDENT
-                for (int64_t c = 0; c < n; ++c) {
-                  const bool better = beats(from[c], best[c]);
-                  best[c] = better ? from[c] : best[c];
-                  at[c] = better ? number : at[c];
-                }
-              } else {
-                QTAPE_INDEPENDENT
-                for (int64_t c = 0; c < n; ++c) {
-                  best[c] = beats(from[c], best[c]) ? from[c] : best[c];
+            const Places places(w, r % w.h.out, j);
+            const int64_t at = (r * w.w.out + j) * n;
+            const int64_t readable = elements - image - places.last() * n;
+            const int64_t writable = end * w.w.out * n - at;
+            for (int64_t c = 0; c < n; c += lanes<T>) {
+              const T* from = x + image + c;
+              Tap<T>* numbers = taps == nullptr ? nullptr : taps + at + c;
+              if constexpr (sizeof(T) < sizeof(double)) {
+                if (c + lanes<T> <= std::min(readable, writable)) {
+                  vector_maxima(places, from, n, y + at + c, numbers);
+                  continue;
                 }
               }
-              first = false;
-            });
+              maxima(places, from, n, std::min(lanes<T>, n - c), y + at + c, numbers);
+            }
           }
         }
       });
@@ -142,13 +208,42 @@ SpreadLoop<T, At> spread_loop() {
       });
 }
 
+/// to (+)= from where `at` is `tap`, otherwise 0, for `count` channels. A vector may extend
+/// over them by up to `beyond` channels.
+template <bool accumulate, class T, class At>
+inline void hand_out(const At* at, At tap, const T* from, T* to, int64_t count,
+                     int64_t beyond) {
+  int64_t c = 0;
+  if constexpr (sizeof(T) < sizeof(double)) {
+    for (; c < count && c + lanes<T> <= count + beyond; c += lanes<T>) {
+      Vector<At, lanes<T>> from_tap;
+      Vector<T, lanes<T>> value, before;
+      load(at + c, from_tap);
+      load(from + c, value);
+      const auto won = __builtin_convertvector(from_tap == tap, Vector<Tap<T>, lanes<T>>);
+      value = won ? value : Vector<T, lanes<T>>{};
+      if (accumulate) {
+        load(to + c, before);
+        value = before + value;
+      }
+      std::memcpy(to + c, &value, sizeof value);
+    }
+  }
+  for (; c < count; ++c) {
+    const T share = at[c] == tap ? from[c] : T{0};
+    to[c] = accumulate ? to[c] + share : share;
+  }
+}
+
 /// Variant for windows that do not overlap: an element gets the gradient of at most one window.
+/// Elements are written in order, so that what a vector writes beyond one is overwritten.
 template <class T, class At, bool accumulate>
 SpreadLoop<T, At> hand_out_loop() {
   return simd::best_for<T, const Pool*, const At*, const T*, T*, int64_t, int64_t>(
       [](const Pool* pool, const At* taps, const T* dy, T* dx, int64_t begin, int64_t end) {
         const Window& w = pool->window;
         const int64_t n = pool->channels;
+        const int64_t results = pool->output_rows() * w.w.out;
         for (int64_t r = begin; r < end; ++r) {
           const int64_t row = r % w.h.in;
           const Range rows = windows_over(w.h, row);
@@ -164,17 +259,13 @@ SpreadLoop<T, At> hand_out_loop() {
           };
           for (int64_t j = 0; over && j < w.w.out; ++j) {
             const Range columns = real_elements(w.w, j);
-            const At* at = taps + (windows + j) * n;
-            const T* from = dy + (windows + j) * n;
+            const int64_t window = windows + j;
             for (int64_t q = columns.begin; q < columns.end; ++q) {
               skip_to(w.w.start(j) + q * w.w.dilation);
-              const auto tap = static_cast<At>(p * w.w.kernel + q);
-              T* won = to + column * n;
-              QTAPE_INDEPENDENT
-              for (int64_t c = 0; c < n; ++c) {
-                const T share = at[c] == tap ? from[c] : T{0};
-                won[c] = accumulate ? won[c] + share : share;
-              }
+              const int64_t left = std::min((end - r) * w.w.in - column, results - window) - 1;
+              hand_out<accumulate>(taps + window * n, static_cast<At>(p * w.w.kernel + q),
+                                   dy + window * n, to + column * n, n,
+                                   accumulate ? 0 : left * n);
               ++column;
             }
           }

@@ -119,6 +119,8 @@ std::vector<std::pair<X, Shape>> pool_table() {
   return {
       {X{}, {2, 4, 6, 3}},
       {X{}, {1, 5, 5, 1}},
+      {X{}, {3, 6, 5, 6}},
+      {X{.kernel = {2, 3}}, {2, 5, 7, 21}},
       {X{.kernel = {1, 1}}, {2, 3, 2, 2}},
       {X{.kernel = {4, 5}}, {2, 4, 5, 2}},
       {X{.kernel = {3, 3}, .stride = {1, 1}}, {1, 5, 6, 2}},
@@ -152,6 +154,7 @@ std::vector<OpUse> large_pools() {
   return {
       {X{.kernel = {3, 3}, .stride = {2, 2}, .padding = Padding::Same},
        {{{5, 33, 31, 24}, 0, 100}}},
+      {X{}, {{{9, 64, 50, 6}, 0, 100}}},
       {X{.kernel = {5}, .stride = {1}, .padding = Padding::Same}, {{{3, 3000, 9}, 0, 100}}}};
 }
 
@@ -221,9 +224,9 @@ OpCase max_pool() {
   table.push_back({{.kernel = {2}, .stride = {1}, .dilation = {4}}, {2, 9, 3}});
   for (const auto& [op, shape] : table) c.uses.push_back({op, {{shape, 0, 100}}});
   const MaxPool overlapping{.kernel = {3, 3}, .stride = {1, 1}, .padding = Padding::Same};
-  c.uses.push_back({overlapping, {{{2, 5, 6, 3}, -1, 1, Fill::Halves}}});
+  c.uses.push_back({overlapping, {{{2, 5, 6, 11}, -1, 1, Fill::Halves}}});
   c.uses.push_back(
-      {overlapping, {{.shape = {2, 5, 6, 3}, .fill = Fill::Special, .dtype = DType::F32}}});
+      {overlapping, {{.shape = {2, 5, 6, 11}, .fill = Fill::Special, .dtype = DType::F32}}});
   constexpr double inf = std::numeric_limits<double>::infinity();
   c.uses.push_back({MaxPool{.kernel = {2}},
                     {{.shape = {1, 8, 1},
