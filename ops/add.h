@@ -27,7 +27,7 @@ struct Add : Broadcast<Add> {
     return dy;
   }
   template <class T>
-  static T gradient_b(T dy, T, T) {
+  static constexpr T gradient_b(T dy, T, T) {
     return dy;
   }
   bool operator==(const Add&) const = default;

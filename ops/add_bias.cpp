@@ -1,7 +1,6 @@
 #include "qtape/ops/add_bias.h"
 
 #include "qtape/ops/add.h"
-#include "qtape/ops/families/broadcast_kernels.h"
 
 namespace qtape {
 
@@ -17,8 +16,8 @@ TensorType AddBias::infer(Inputs inputs) const {
   return inputs[0];
 }
 
-Kernel AddBias::forward(const Binding& b) const { return broadcast_forward<Add>(b); }
+Kernel AddBias::forward(const Binding& b) const { return Add{}.forward(b); }
 
-Kernel AddBias::backward(const Binding& b) const { return broadcast_backward<Add>(b); }
+Kernel AddBias::backward(const Binding& b) const { return Add{}.backward(b); }
 
 }  // namespace qtape

@@ -49,9 +49,9 @@ Kernel MeanSquaredError::forward(const Binding& b) const {
   return dispatch_compute(b.output.dtype, [&]<class T>() {
     const Shape& shape = b.inputs[0].shape;
     const T* x = b.operand<const T>(0);
-    return bind_sum(SquaredDifference{}, SumWalk(shape, Shape{}, shape),
-                    Tensors<T>{x, x, b.operand<const T>(1)}, b.y<T>(), false, b.threads,
-                    static_cast<double>(shape.elements()));
+    return bind_sum<SquaredDifference>(SumWalk(shape, Shape{}, shape),
+                                       Tensors<T>{x, x, b.operand<const T>(1)}, b.y<T>(), false,
+                                       b.threads, static_cast<double>(shape.elements()));
   });
 }
 

@@ -26,7 +26,7 @@ struct Sub : Broadcast<Sub> {
     return dy;
   }
   template <class T>
-  static T gradient_b(T dy, T, T) {
+  static constexpr T gradient_b(T dy, T, T) {
     return -dy;
   }
   bool operator==(const Sub&) const = default;

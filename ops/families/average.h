@@ -7,13 +7,6 @@ namespace qtape {
 
 namespace detail {
 
-struct FirstOperand {
-  template <class T>
-  T operator()(T x, T, T) const {
-    return x;
-  }
-};
-
 /// a * factor, in double.
 struct Share {
   double factor;
@@ -30,8 +23,8 @@ inline Kernel average_forward(const Binding& b, std::span<const int> axes, doubl
   return dispatch_compute(b.output.dtype, [&]<class T>() {
     const Shape& shape = b.inputs[0].shape;
     const T* x = b.operand<const T>(0);
-    return bind_sum(detail::FirstOperand{}, SumWalk(shape, reduced_shape(shape, axes), shape),
-                    Tensors<T>{x, x, x}, b.y<T>(), false, b.threads, divisor);
+    return bind_sum_of<T>(SumWalk(shape, reduced_shape(shape, axes), shape), {.x = x}, nullptr,
+                          b.y<T>(), false, b.threads, divisor);
   });
 }
 

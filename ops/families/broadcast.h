@@ -22,7 +22,8 @@ inline constexpr const char* summed =
 
 /// `Op` provides the static functions `value(a, b)`, `gradient_a(dy, a, b)` and `gradient_b(dy,
 /// a, b)`. `reads_operands` states if the gradients read a and b; if not, `gradient_a` must be
-/// dy. `<op>.cpp` includes broadcast_kernels.h and instantiates this base once.
+/// dy, and `gradient_b` is constexpr, so that it is known whether it is dy as well. `<op>.cpp`
+/// includes broadcast_kernels.h and instantiates this base once.
 template <class Op>
 struct Broadcast {
   std::vector<Slot> slots() const { return {{.name = "a"}, {.name = "b"}}; }
