@@ -18,59 +18,87 @@ target_compile_options(qtape_options INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>  # a loop that may be vectorised need not be
   $<$<BOOL:${QTAPE_WARNINGS_AS_ERRORS}>:-Werror>)
 
-# GCC 13 and later set these from -O2 on, and use no precompiled header across different settings.
+# Clang takes -Og as -O1. GCC 13 and later set the others from -O2 on, and use no precompiled
+# header across different settings.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops QTAPE_HAS_UNROLL_SETTING)
-set(QTAPE_COLD_OPTIONS -O1)
+set(QTAPE_COLD_OPTIONS -Og)
 if(QTAPE_HAS_UNROLL_SETTING)
   list(APPEND QTAPE_COLD_OPTIONS -munroll-only-small-loops -mvzeroupper)
 endif()
 
 # What programs and tests add: their time goes to the library, so fast compilation is worth more.
-# Clang takes -Og as -O1.
 add_library(qtape_program_options INTERFACE)
 target_link_libraries(qtape_program_options INTERFACE qtape_options)
 target_compile_options(qtape_program_options INTERFACE $<$<CONFIG:Release>:-Og>)
 
-# qtape_library(<name> [OPTIONAL] [COLD] SOURCES ... LINK ... PRIVATE_LINK ...): a library
-# qtape::<name>, which is installed and a part of qtape::qtape; static, or shared where
+# qtape_compile(<target> COLD <bool> [LINK ...] [PRIVATE_LINK ...]): how sources of libraries are
+# compiled. -O3 in every optimised build: the kernels rely on the loop vectoriser. In all
+# libraries that are not cold: of an inline function that several compile, the linker keeps any.
+function(qtape_compile target)
+  cmake_parse_arguments(ARG "" "COLD" "LINK;PRIVATE_LINK" ${ARGN})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${target} PUBLIC ${ARG_LINK}
+    PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
+  set(level $<IF:$<BOOL:${ARG_COLD}>,${QTAPE_COLD_OPTIONS},-O3>)
+  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release,RelWithDebInfo>:${level}>")
+  if(QTAPE_OPTIMISE_ANYWAY)
+    target_compile_options(${target} PRIVATE "${level}")
+  endif()
+  if(BUILD_SHARED_LIBS)
+    # Calls inside of a library are not redirected.
+    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+  endif()
+endfunction()
+
+# qtape_library(<name> [OPTIONAL] [COLD] SOURCES ... [COLD_SOURCES ...] LINK ... PRIVATE_LINK ...):
+# a library qtape::<name>, which is installed and a part of qtape::qtape; static, or shared where
 # BUILD_SHARED_LIBS is set. OPTIONAL: no part of qtape::qtape.
-# COLD: nothing of it runs in a step of training or in a session, so it is compiled fast.
+# COLD, COLD_SOURCES: no loop over elements is in them, so they are compiled fast. COLD_SOURCES are
+# the target qtape_<name>_cold.
 # The global properties QTAPE_LIBRARIES and QTAPE_OPTIONAL_LIBRARIES list both kinds in order.
 function(qtape_library name)
-  cmake_parse_arguments(ARG "OPTIONAL;COLD" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIONAL;COLD" "" "SOURCES;COLD_SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   if(ARG_OPTIONAL)
     set_property(GLOBAL APPEND PROPERTY QTAPE_OPTIONAL_LIBRARIES ${name})
   else()
     set_property(GLOBAL APPEND PROPERTY QTAPE_LIBRARIES ${name})
   endif()
   set(target qtape_${name})
+  if(ARG_COLD_SOURCES)
+    add_library(${target}_cold OBJECT ${ARG_COLD_SOURCES})
+    qtape_compile(${target}_cold COLD ON LINK ${ARG_LINK} PRIVATE_LINK ${ARG_PRIVATE_LINK})
+    list(APPEND ARG_SOURCES $<TARGET_OBJECTS:${target}_cold>)
+  endif()
   add_library(${target} ${ARG_SOURCES})
   add_library(qtape::${name} ALIAS ${target})
   # Of the same minor version: before 1.0 the others may change interfaces.
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     DEFINE_SYMBOL "" INSTALL_RPATH "\$ORIGIN")
-  target_compile_features(${target} PUBLIC cxx_std_20)
-  target_include_directories(${target} PUBLIC
-    $<BUILD_INTERFACE:${QTAPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(${target} PUBLIC ${ARG_LINK}
-    PRIVATE $<BUILD_INTERFACE:qtape_options> ${ARG_PRIVATE_LINK})
-  # -O3 in every optimised build: the kernels rely on the loop vectoriser. In all libraries that
-  # are not COLD: of an inline function that several compile, the linker keeps any one.
-  set(level $<IF:$<BOOL:${ARG_COLD}>,${QTAPE_COLD_OPTIONS},-O3>)
-  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release,RelWithDebInfo>:${level}>")
+  qtape_compile(${target} COLD ${ARG_COLD} LINK ${ARG_LINK} PRIVATE_LINK ${ARG_PRIVATE_LINK})
   if(BUILD_SHARED_LIBS)
     # Symbols of other libraries' templates stay inside, so that they meet no other version of
-    # them. Calls inside of a library are not redirected.
-    target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+    # them.
     set(symbols ${PROJECT_SOURCE_DIR}/cmake/exported.map)
     target_link_options(${target} PRIVATE -Wl,--version-script=${symbols} -Wl,--no-undefined)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${symbols})
   endif()
-  if(QTAPE_OPTIMISE_ANYWAY)
-    target_compile_options(${target} PRIVATE "${level}")
-  endif()
+endfunction()
+
+# qtape_headers(<name> HEADERS ... LINK ...): a target qtape_<name>_headers that only precompiles
+# headers, for qtape_precompile(... FROM qtape_<name>_headers). GCC cannot use headers that were
+# compiled with less optimisation than a source.
+function(qtape_headers name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}_headers.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "namespace qtape {}\n")
+  add_library(qtape_${name}_headers OBJECT ${source})
+  qtape_compile(qtape_${name}_headers COLD OFF LINK ${ARG_LINK})
+  qtape_precompile(qtape_${name}_headers HEADERS ${ARG_HEADERS})
 endfunction()
 
 # qtape_precompile(<target> HEADERS ...): what most sources of a target include is parsed once.

@@ -18,7 +18,7 @@ using MultiplyLoop = void (*)(const S*, float*, int64_t, const QuantizeChunk<Com
 template <class S, class Code, bool columns>
 DecodeLoop<S> decode_loop() {
   using T = ComputeOf<S>;
-  return simd::best<const std::byte*, S*, int64_t, const QuantizeChunk<T>*>(
+  return simd::best_for<T, const std::byte*, S*, int64_t, const QuantizeChunk<T>*>(
       [](const std::byte* codes, S* y, int64_t n, const QuantizeChunk<T>* chunk) {
         const QuantizeChunk<T> r = *chunk;
         const Code* q = reinterpret_cast<const Code*>(codes);
@@ -31,7 +31,7 @@ DecodeLoop<S> decode_loop() {
 template <class S, bool columns, bool accumulate>
 MultiplyLoop<S> multiply_loop() {
   using T = ComputeOf<S>;
-  return simd::best<const S*, float*, int64_t, const QuantizeChunk<T>*>(
+  return simd::best_for<T, const S*, float*, int64_t, const QuantizeChunk<T>*>(
       [](const S* dy, float* dq, int64_t n, const QuantizeChunk<T>* chunk) {
         const QuantizeChunk<T> r = *chunk;
         for_each_scaled<columns>(n, r, [=](int64_t i, T scale, T) {

@@ -43,7 +43,7 @@ Part part_of(const Binding& b) {
 /// 64.
 template <class T>
 auto drop_loop() {
-  return simd::best<const Draws*, const T*, T*, uint64_t*, T, int64_t, int64_t>(
+  return simd::best_for<T, const Draws*, const T*, T*, uint64_t*, T, int64_t, int64_t>(
       [](const Draws* draws, const T* x, T* y, uint64_t* mask, T scale, int64_t begin,
          int64_t end) {
         const Draws d = *draws;
@@ -69,7 +69,7 @@ auto drop_loop() {
 /// dx (+)= dy * scale where the mask bit is 1, else 0.
 template <class T, bool accumulate>
 auto gradient_loop() {
-  return simd::best<const uint64_t*, const T*, T*, T, int64_t, int64_t>(
+  return simd::best_for<T, const uint64_t*, const T*, T*, T, int64_t, int64_t>(
       [](const uint64_t* mask, const T* dy, T* dx, T scale, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i += word_bits) {
           const int64_t n = std::min(word_bits, end - i);

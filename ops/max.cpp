@@ -35,7 +35,7 @@ using MaxLoop = void (*)(const T*, int64_t, Best<T>*, const WalkAxis*, int64_t);
 /// Computes a maximum for each of n <= max_columns columns starting at `offset`.
 template <class T>
 MaxLoop<T> max_loop() {
-  return simd::best<const T*, int64_t, Best<T>*, const WalkAxis*, int64_t>(
+  return simd::best_for<T, const T*, int64_t, Best<T>*, const WalkAxis*, int64_t>(
       [](const T* x, int64_t offset, Best<T>* best, const WalkAxis* row, int64_t n) {
         T* values = best->value.data();
         int64_t* offsets = best->offset.data();

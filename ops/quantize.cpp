@@ -33,7 +33,7 @@ using StoreLoop = void (*)(const typename Storage<S>::Compute*, S*, int64_t);
 template <class S>
 LoadLoop<S> load_loop() {
   using T = typename Storage<S>::Compute;
-  return simd::best<const S*, T*, int64_t>([](const S* x, T* to, int64_t n) {
+  return simd::best_for<T, const S*, T*, int64_t>([](const S* x, T* to, int64_t n) {
     QTAPE_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) to[i] = Storage<S>::load(x[i]);
   });
@@ -41,7 +41,7 @@ LoadLoop<S> load_loop() {
 
 template <class T, class Code>
 NarrowLoop<T> narrow_loop() {
-  return simd::best<const T*, std::byte*, int64_t, int32_t*>(
+  return simd::best_for<T, const T*, std::byte*, int64_t, int32_t*>(
       [](const T* codes, std::byte* to, int64_t n, int32_t* nan) {
         Code* y = reinterpret_cast<Code*>(to);
         int32_t found = 0;
@@ -57,7 +57,7 @@ NarrowLoop<T> narrow_loop() {
 
 template <class T, bool columns>
 DivideLoop<T> divide_loop() {
-  return simd::best<const float*, T*, int64_t, const QuantizeChunk<T>*>(
+  return simd::best_for<T, const float*, T*, int64_t, const QuantizeChunk<T>*>(
       [](const float* dy, T* g, int64_t n, const QuantizeChunk<T>* chunk) {
         const QuantizeChunk<T> r = *chunk;
         for_each_scaled<columns>(
@@ -68,7 +68,7 @@ DivideLoop<T> divide_loop() {
 template <class S, bool accumulate>
 StoreLoop<S> store_loop() {
   using T = typename Storage<S>::Compute;
-  return simd::best<const T*, S*, int64_t>([](const T* g, S* dx, int64_t n) {
+  return simd::best_for<T, const T*, S*, int64_t>([](const T* g, S* dx, int64_t n) {
     QTAPE_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       dx[i] = Storage<S>::store(accumulate ? Storage<S>::load(dx[i]) + g[i] : g[i]);

@@ -32,27 +32,27 @@ Problem problem_of(const SoftmaxCrossEntropy& op, const Shape& logits) {
 /// dots[r] = sum_j t_j (x_j - peak). The loss of a row is log(sum) - dot.
 template <class T>
 auto probability_loop() {
-  return simd::best<const Problem*, const T*, const int32_t*, T*, double*, double*, int64_t,
-                    int64_t>([](const Problem* problem, const T* logits, const int32_t* labels,
-                                T* probabilities, double* sums, double* dots, int64_t begin,
-                                int64_t end) {
-    const int64_t n = problem->classes;
-    for (int64_t r = begin; r < end; ++r) {
-      const T* x = logits + r * n;
-      T* p = probabilities + r * n;
-      const double peak = softmax::largest(x, n);
-      const double sum = softmax::exponentials(x, peak, p, n);
-      softmax::scale(p, 1.0 / sum, n);
-      const bool valid = problem->has(labels[r]);
-      double dot = valid ? problem->on_label * (double{x[labels[r]]} - peak) : 0.0;
-      if (valid && problem->uniform > 0) {
-        dot += problem->uniform *
-               softmax::sum_of(n, [&](int64_t i) { return double{x[i]} - peak; });
-      }
-      sums[r] = valid ? sum : 1.0;
-      dots[r] = dot;
-    }
-  });
+  return simd::best_for<T, const Problem*, const T*, const int32_t*, T*, double*, double*,
+                        int64_t, int64_t>(
+      [](const Problem* problem, const T* logits, const int32_t* labels, T* probabilities,
+         double* sums, double* dots, int64_t begin, int64_t end) {
+        const int64_t n = problem->classes;
+        for (int64_t r = begin; r < end; ++r) {
+          const T* x = logits + r * n;
+          T* p = probabilities + r * n;
+          const double peak = softmax::largest(x, n);
+          const double sum = softmax::exponentials(x, peak, p, n);
+          softmax::scale(p, 1.0 / sum, n);
+          const bool valid = problem->has(labels[r]);
+          double dot = valid ? problem->on_label * (double{x[labels[r]]} - peak) : 0.0;
+          if (valid && problem->uniform > 0) {
+            dot += problem->uniform *
+                   softmax::sum_of(n, [&](int64_t i) { return double{x[i]} - peak; });
+          }
+          sums[r] = valid ? sum : 1.0;
+          dots[r] = dot;
+        }
+      });
 }
 
 /// losses[r] = log(losses[r]) - dots[r].
@@ -67,28 +67,29 @@ auto loss_loop() {
 /// dlogits (+)= factor (p - t) for rows [begin, end).
 template <class T, bool accumulate>
 auto gradient_loop() {
-  return simd::best<const Problem*, const T*, const int32_t*, T*, double, int64_t, int64_t>(
-      [](const Problem* problem, const T* probabilities, const int32_t* labels, T* gradients,
-         double factor, int64_t begin, int64_t end) {
-        const int64_t n = problem->classes;
-        for (int64_t r = begin; r < end; ++r) {
-          const T* p = probabilities + r * n;
-          T* dx = gradients + r * n;
-          const int32_t label = labels[r];
-          const bool valid = problem->has(label);
-          const double weight = valid ? factor : 0.0;
-          const double uniform = problem->uniform;
-          const T before = accumulate && valid ? dx[label] : T(0);
-          QTAPE_INDEPENDENT
-          for (int64_t i = 0; i < n; ++i) {
-            const T gradient = static_cast<T>(weight * (double{p[i]} - uniform));
-            dx[i] = accumulate ? dx[i] + gradient : gradient;
-          }
-          if (!valid) continue;
-          const double target = problem->on_label + uniform;
-          dx[label] = before + static_cast<T>(weight * (double{p[label]} - target));
-        }
-      });
+  return simd::best_for<T, const Problem*, const T*, const int32_t*, T*, double, int64_t,
+                        int64_t>([](const Problem* problem, const T* probabilities,
+                                    const int32_t* labels, T* gradients, double factor,
+                                    int64_t begin, int64_t end) {
+    const int64_t n = problem->classes;
+    for (int64_t r = begin; r < end; ++r) {
+      const T* p = probabilities + r * n;
+      T* dx = gradients + r * n;
+      const int32_t label = labels[r];
+      const bool valid = problem->has(label);
+      const double weight = valid ? factor : 0.0;
+      const double uniform = problem->uniform;
+      const T before = accumulate && valid ? dx[label] : T(0);
+      QTAPE_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) {
+        const T gradient = static_cast<T>(weight * (double{p[i]} - uniform));
+        dx[i] = accumulate ? dx[i] + gradient : gradient;
+      }
+      if (!valid) continue;
+      const double target = problem->on_label + uniform;
+      dx[label] = before + static_cast<T>(weight * (double{p[label]} - target));
+    }
+  });
 }
 
 void report_labels(const Problem& problem, const int32_t* labels, int64_t first, Fault& fault) {

@@ -5,7 +5,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/math.h"
-#include "qtape/core/random.h"
+#include "qtape/data/generated/random_numbers.h"
 
 namespace qtape::data {
 namespace {
@@ -19,30 +19,6 @@ constexpr uint64_t fault_kinds = 5;
 /// Power of each harmonic at mean load, and the share that depends on the load.
 constexpr std::array<double, harmonics> power_of = {1.0, 0.5, 0.7, 0.25, 0.4, 0.12, 0.2, 0.08};
 constexpr std::array<double, harmonics> load_of = {0.3, 0.5, 0.2, 0.8, 0.4, 0.9, 0.6, 1.0};
-
-/// A sequence of random numbers.
-class Draw {
- public:
-  Draw(uint64_t seed, uint64_t stream) : random_(seed, stream) {}
-
-  double uniform(double low, double high) {
-    return low + (high - low) * random_.uniform(count_++);
-  }
-  /// Bell-shaped in (-3 deviation, 3 deviation): a sum of three uniforms.
-  double bell(double deviation) {
-    // One statement per draw: the evaluation order of operands is unspecified, and the sum
-    // rounds.
-    double sum = random_.uniform(count_++);
-    sum += random_.uniform(count_++);
-    sum += random_.uniform(count_++);
-    return deviation * (2.0 * sum - 3.0);
-  }
-  size_t below(size_t n) { return static_cast<size_t>(random_.below(count_++, n)); }
-
- private:
-  Random random_;
-  uint64_t count_ = 0;
-};
 
 /// Returns the position of `hertz` on an axis of mel bands up to 8 kHz.
 double band_at(double hertz) {
@@ -90,15 +66,15 @@ struct Machine {
   std::array<double, frames> jitter;  // of the pitch
 };
 
-Machine draw_machine(Draw& draw) {
+Machine draw_machine(RandomNumbers& draw) {
   Machine machine{};
-  machine.load = draw.uniform(-1.0, 1.0);
-  machine.pitch = 330.0 * (1.0 - 0.02 * machine.load + draw.bell(0.01));
-  machine.floor = 0.012 * (1.0 + 0.3 * machine.load + draw.bell(0.1));
-  machine.beat_phase = draw.uniform(0.0, 1.0);
-  machine.beat_rate = draw.uniform(0.05, 0.15);
-  machine.beat_depth = draw.uniform(0.1, 0.3);
-  for (double& each : machine.jitter) each = 1.0 + draw.bell(0.002);
+  machine.load = draw.within(-1.0, 1.0);
+  machine.pitch = 330.0 * (1.0 - 0.02 * machine.load + draw.three_uniforms(0.01));
+  machine.floor = 0.012 * (1.0 + 0.3 * machine.load + draw.three_uniforms(0.1));
+  machine.beat_phase = draw.within(0.0, 1.0);
+  machine.beat_rate = draw.within(0.05, 0.15);
+  machine.beat_depth = draw.within(0.1, 0.3);
+  for (double& each : machine.jitter) each = 1.0 + draw.three_uniforms(0.002);
   return machine;
 }
 
@@ -126,24 +102,24 @@ Sound hum(const Machine& machine, const Deviation& deviation) {
   return sound;
 }
 
-Deviation draw_deviation(Fault fault, Draw& draw) {
+Deviation draw_deviation(Fault fault, RandomNumbers& draw) {
   Deviation deviation;
   if (fault == Fault::MissingHarmonic) {
     deviation.harmonic = draw.below(harmonics);
-    deviation.power = draw.uniform(0.05, 0.6);
+    deviation.power = draw.within(0.05, 0.6);
   }
   if (fault == Fault::ShiftedHarmonic) {
     deviation.harmonic = draw.below(harmonics);
-    const double shift = draw.uniform(0.01, 0.04);
+    const double shift = draw.within(0.01, 0.04);
     deviation.pitch = draw.below(2) == 0 ? 1.0 - shift : 1.0 + shift;
   }
   return deviation;
 }
 
-void add_tone(const Machine& machine, Draw& draw, Sound& sound) {
+void add_tone(const Machine& machine, RandomNumbers& draw, Sound& sound) {
   const auto below = static_cast<double>(1 + draw.below(harmonics));
-  const double hertz = machine.pitch * (below + draw.uniform(0.35, 0.65));
-  const double power = machine.floor * draw.uniform(0.3, 2.5);
+  const double hertz = machine.pitch * (below + draw.within(0.35, 0.65));
+  const double power = machine.floor * draw.within(0.3, 2.5);
   for (Frame& frame : sound) add_peak(frame, band_at(hertz), power);
 }
 
@@ -157,29 +133,29 @@ void raise_noise(const Machine& machine, size_t first, size_t width, double gain
   }
 }
 
-void add_fault(Fault fault, const Machine& machine, Draw& draw, Sound& sound) {
+void add_fault(Fault fault, const Machine& machine, RandomNumbers& draw, Sound& sound) {
   if (fault == Fault::ExtraTone) add_tone(machine, draw, sound);
   if (fault == Fault::Click) {
     const size_t frame = draw.below(frames);
-    const double gain = draw.uniform(1.25, 2.0);
+    const double gain = draw.within(1.25, 2.0);
     raise_noise(machine, 0, bands, gain, std::span(sound).subspan(frame, 1));
   }
   if (fault == Fault::RaisedNoise) {
     const size_t width = 12 + draw.below(20);
     const size_t first = draw.below(bands - width);
-    const double gain = draw.uniform(1.2, 1.8);
+    const double gain = draw.within(1.2, 1.8);
     raise_noise(machine, first, width, gain, sound);
   }
 }
 
-void draw_sample(Draw draw, Fault fault, std::span<float> x) {
+void draw_sample(RandomNumbers draw, Fault fault, std::span<float> x) {
   constexpr double log_low = -7.0;
   constexpr double log_span = 9.0;
   const Machine machine = draw_machine(draw);
   Sound sound = hum(machine, draw_deviation(fault, draw));
   add_fault(fault, machine, draw, sound);
   for (size_t i = 0; i < x.size(); ++i) {
-    const double level = math::log(sound[i / bands][i % bands]) + draw.bell(0.2);
+    const double level = math::log(sound[i / bands][i % bands]) + draw.three_uniforms(0.2);
     x[i] = static_cast<float>(std::clamp((level - log_low) / log_span, 0.0, 1.0));
   }
 }
@@ -192,7 +168,7 @@ Spectra draw_set(uint64_t seed, uint64_t set, int64_t count) {
     const auto index = static_cast<uint64_t>(i);
     const Fault fault = set < 2 ? Fault::None : static_cast<Fault>(1 + index % fault_kinds);
     spectra.faults.push_back(fault);
-    draw_sample(Draw(seed, index << 2 | set), fault,
+    draw_sample(RandomNumbers(seed, index << 2 | set), fault,
                 std::span(features).subspan(static_cast<size_t>(i * spectrum_features),
                                             static_cast<size_t>(spectrum_features)));
   }

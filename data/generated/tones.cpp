@@ -9,9 +9,8 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/math.h"
-#include "qtape/core/random.h"
 #include "qtape/data/angles.h"
-#include "qtape/data/bell.h"
+#include "qtape/data/generated/random_numbers.h"
 
 namespace qtape::data {
 namespace {
@@ -37,20 +36,6 @@ enum class Melody : uint8_t {
   ThreeDown,
   Trill,
   Beeps
-};
-
-class Draw {
- public:
-  Draw(uint64_t seed, uint64_t stream) : random_(seed, stream) {}
-  double within(double low, double high) {
-    return low + (high - low) * random_.uniform(count_++);
-  }
-  size_t below(size_t n) { return static_cast<size_t>(random_.below(count_++, n)); }
-  double bell() { return data::bell(random_.bits(count_++)); }
-
- private:
-  Random random_;
-  uint64_t count_ = 0;
 };
 
 /// A note, or silence: its pitch in semitones above the base pitch.
@@ -89,7 +74,7 @@ Note note_at(Melody melody, double t, double step) {
 }
 
 /// Returns one second of sound.
-std::vector<double> draw_sound(Melody melody, Draw& draw) {
+std::vector<double> draw_sound(Melody melody, RandomNumbers& draw) {
   std::vector<double> sound(rate);
   const double length = draw.within(0.45, 0.8);
   const double onset = draw.within(0.02, 0.98 - length);
@@ -221,7 +206,7 @@ Dataset draw_set(uint64_t seed, uint64_t set, int64_t count) {
   std::vector<uint8_t> bands(static_cast<size_t>(count * features));
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < count; ++i) {
-    Draw draw(seed, (static_cast<uint64_t>(i) << 8) | set);
+    RandomNumbers draw(seed, (static_cast<uint64_t>(i) << 8) | set);
     const size_t label = draw.below(tone_classes);
     labels.push_back(static_cast<int32_t>(label));
     front_end.run(draw_sound(static_cast<Melody>(label), draw), bands.data() + i * features);

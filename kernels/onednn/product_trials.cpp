@@ -115,12 +115,12 @@ bool multiply_f32(const CodeProduct& p, const KnownOperands& known, std::span<in
   return true;
 }
 
-using Product = bool (*)(const CodeProduct&, const KnownOperands&, std::span<int32_t>);
+using TriedProduct = bool (*)(const CodeProduct&, const KnownOperands&, std::span<int32_t>);
 
 /// Results of the shapes that were tried, as known_product_error gives them.
 class Trials {
  public:
-  Trials(std::string_view name, Product multiply) : name_(name), multiply_(multiply) {}
+  Trials(std::string_view name, TriedProduct multiply) : name_(name), multiply_(multiply) {}
 
   void require_exact(const CodeProduct& p) {
     if (p.rows * p.n * p.k == 0) return;
@@ -144,7 +144,7 @@ class Trials {
   }
 
   std::string_view name_;
-  Product multiply_;
+  TriedProduct multiply_;
   std::mutex mutex_;
   std::map<CodeProduct, std::string> errors_;
 };

@@ -6,8 +6,6 @@
 
 #include "qtape/core/half.h"
 #include "qtape/kernels/simd/threads.h"
-#include "qtape/kernels/simd/vectorize.h"
-#include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/core/op.h"
 
 namespace qtape {
@@ -24,15 +22,17 @@ inline Kernel bind_copy(const std::byte* from, std::byte* to, int64_t bytes, int
   };
 }
 
+template <class T>
+using AddLoop = void (*)(const T* x, T* y, int64_t n);
+
 /// Loop y += x over n elements, computed in float for f16 and bf16.
 template <class T>
-auto add_loop() -> void (*)(const T* x, T* y, int64_t n) {
-  return simd::best<const T*, T*, int64_t>([](const T* x, T* y, int64_t n) {
-    using S = Storage<T>;
-    QTAPE_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) y[i] = S::store(S::load(y[i]) + S::load(x[i]));
-  });
-}
+AddLoop<T> add_loop();
+
+extern template AddLoop<float> add_loop();
+extern template AddLoop<double> add_loop();
+extern template AddLoop<Half> add_loop();
+extern template AddLoop<BHalf> add_loop();
 
 /// to += from, computed in float for f16 and bf16.
 template <class T>

@@ -228,27 +228,33 @@ class PiecewiseSum {
   std::shared_ptr<std::vector<double>> sums_;  // indexed by piece and column
 };
 
-}  // namespace
-
 template <class T>
-Kernel bind_sum_of(SumWalk walk, Tensors<T> from, TermsLoop<T> terms, T* out, bool accumulate,
-                   int threads, double divisor) {
+Kernel bind(SumWalk walk, Tensors<T> from, TermsLoop<T> terms, T* out, bool accumulate,
+            int threads, double divisor) {
   const int64_t outputs = walk.outputs;
   if (outputs == 0 || (walk.terms == 0 && accumulate)) return {};
   if (walk.terms == 0) return [out, outputs](const Step&) { std::fill_n(out, outputs, T(0)); };
   const auto add_elements = choose_rows_loop<T>(walk);
   const auto add_terms = choose_rows_loop<double>(walk);
   const bool in_pieces = PiecewiseSum<T>::pieces_of(walk) > 1;
-  const int64_t block = walk.columns_kept ? 64 : 1;
+  const int64_t share = walk.columns_kept ? 64 : 1;
   const int64_t grain = std::max<int64_t>(1, 2 * pointwise_grain / walk.terms);
   const SumTask<T> run{std::move(walk), from,    terms,        out,
                        accumulate,      divisor, add_elements, add_terms};
   if (in_pieces) {
     return [sum = PiecewiseSum<T>(run), threads](const Step&) { sum.run(threads); };
   }
-  return [run, outputs, block, grain, threads](const Step&) {
-    parallel_for(threads, outputs, block, grain, run);
+  return [run, outputs, share, grain, threads](const Step&) {
+    parallel_for(threads, outputs, share, grain, run);
   };
+}
+
+}  // namespace
+
+template <class T>
+Kernel bind_sum_of(SumWalk walk, Tensors<T> from, TermsLoop<T> terms, T* out, bool accumulate,
+                   int threads, double divisor) {
+  return bind(std::move(walk), from, terms, out, accumulate, threads, divisor);
 }
 
 template Kernel bind_sum_of(SumWalk, Tensors<float>, TermsLoop<float>, float*, bool, int,
