@@ -4,7 +4,6 @@
 // whichever thread runs it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "qtape/core/float_environment.h"
@@ -35,41 +34,22 @@ inline constexpr int64_t pointwise_grain = 16384;
 /// Minimum number of bytes per thread for copies, which are bound by memory.
 inline constexpr int64_t copy_grain = int64_t{1} << 18;
 
-/// Average number of shares per thread: a thread that the system preempts delays no more than
-/// one of them.
-inline constexpr int64_t shares_per_thread = 2;
-
-/// Calls `share(context, i)` for each i in [0, count) in up to `threads` threads, including the
-/// calling one. Other threads sleep when idle. The calling thread runs all shares that no other
-/// thread has started, so a busy machine delays it by at most one share.
-void run_shares(int64_t threads, int64_t count, void (*share)(const void* context, int64_t i),
-                const void* context);
+/// Calls `range(body, begin, end)` as parallel_for calls its body.
+void run_ranges(int threads, int64_t n, int64_t block, int64_t grain,
+                void (*range)(const void* body, int64_t begin, int64_t end), const void* body);
 
 /// Calls `body(begin, end)` on consecutive ranges of [0, n) that are multiples of `block`
-/// (except the last), in parallel if n is at least two `grain`s. `body` must not throw. The
-/// ranges may depend on the thread count, so the result of `body` for an element must not
-/// depend on its range.
+/// (except the last), in up to `threads` threads if n is at least two `grain`s. `body` must not
+/// throw. The ranges may depend on the thread count, so the result of `body` for an element
+/// must not depend on its range.
 template <class Body>
 void parallel_for(int threads, int64_t n, int64_t block, int64_t grain, const Body& body) {
-  const int64_t blocks = (n + block - 1) / block;
-  const int64_t grains = std::min(n / std::max<int64_t>(grain, 1), blocks);
-  const int64_t useful = std::min<int64_t>(threads, grains);
-  if (useful <= 1) {
-    if (n > 0) body(int64_t{0}, n);
-    return;
-  }
-  const int64_t shares = std::min(grains, shares_per_thread * useful);
-  const auto share = [&](int64_t i) {
-    const int64_t begin = blocks * i / shares * block;
-    const int64_t end = std::min(n, blocks * (i + 1) / shares * block);
-    if (begin < end) body(begin, end);
-  };
-  run_shares(
-      useful, shares,
-      [](const void* context, int64_t i) {
-        (*static_cast<const decltype(share)*>(context))(i);
+  run_ranges(
+      threads, n, block, grain,
+      [](const void* context, int64_t begin, int64_t end) {
+        (*static_cast<const Body*>(context))(begin, end);
       },
-      &share);
+      &body);
 }
 
 }  // namespace qtape::kernels

@@ -74,7 +74,7 @@ Kernel broadcast_forward(const Binding& b) {
   return dispatch_compute(b.output.dtype, [&]<class T>() {
     const MapWalk walk(b.output.shape, b.inputs[0].shape, b.inputs[1].shape);
     const Tensors<T> from{b.y<const T>(), b.operand<const T>(0), b.operand<const T>(1)};
-    return bind_map_as<false>(detail::ValueOf<Op>{}, walk, from, b.y<T>(), b.threads);
+    return bind_map(detail::ValueOf<Op>{}, walk, from, b.y<T>(), false, b.threads);
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "qtape/core/half.h"
@@ -33,6 +34,19 @@ extern template AddLoop<float> add_loop();
 extern template AddLoop<double> add_loop();
 extern template AddLoop<Half> add_loop();
 extern template AddLoop<BHalf> add_loop();
+
+/// Most elements that `write_or_add` adds.
+inline constexpr int64_t accumulated_block = 1024;
+
+/// Calls `body(to)`, which writes n elements; to accumulate, into a buffer that is added to
+/// `to`: loops that accumulate, which is rare, need not be compiled for each op.
+template <class T, class Body>
+void write_or_add(T* to, int64_t n, bool accumulate, const Body& body) {
+  if (!accumulate) return body(to);
+  std::array<T, accumulated_block> buffer;
+  body(buffer.data());
+  add_loop<T>()(buffer.data(), to, n);
+}
 
 /// to += from, computed in float for f16 and bf16.
 template <class T>

@@ -5,6 +5,7 @@
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/copy.h"
 #include "qtape/ops/families/elementwise.h"
 
 namespace qtape {
@@ -12,17 +13,14 @@ namespace qtape {
 using namespace kernels;
 namespace elementwise {
 
-/// dx (+)= dy * slope; `v` is the kept operand or output, or dy if nothing is kept.
-template <class Op, class T, bool accumulate>
+/// dx = dy * slope; `v` is the kept operand or output, or dy if nothing is kept.
+template <class Op, class T>
 auto slope_loop() {
   return simd::best_for<T, const Op*, const T*, const T*, T*, int64_t>(
       [](const Op* op, const T* v, const T* dy, T* dx, int64_t n) {
         const Op f = *op;
         QTAPE_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) {
-          const T gradient = dy[i] * static_cast<T>(f.slope(v[i]));
-          dx[i] = accumulate ? dx[i] + gradient : gradient;
-        }
+        for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * static_cast<T>(f.slope(v[i]));
       });
 }
 
@@ -58,11 +56,16 @@ Kernel backward(const Op& op, const Binding& b) {
     const T* v = Op::slope_of == SlopeOf::Operand  ? b.operand<const T>(0)
                  : Op::slope_of == SlopeOf::Output ? b.y<const T>()
                                                    : b.dy_as<const T>();
-    const auto loop = b.accumulate(0) ? slope_loop<Op, T, true>() : slope_loop<Op, T, false>();
-    return [op, loop, v, dy = b.dy_as<const T>(), dx = b.dx<T>(0), n = b.output.elements(),
+    return [op, loop = slope_loop<Op, T>(), v, dy = b.dy_as<const T>(), dx = b.dx<T>(0),
+            n = b.output.elements(), accumulate = b.accumulate(0),
             threads = b.threads](const Step&) {
       parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
-        loop(&op, v + begin, dy + begin, dx + begin, end - begin);
+        const int64_t block = accumulate ? accumulated_block : end - begin;
+        for (int64_t i = begin; i < end; i += block) {
+          const int64_t count = std::min(block, end - i);
+          write_or_add(dx + i, count, accumulate,
+                       [&](T* to) { loop(&op, v + i, dy + i, to, count); });
+        }
       });
     };
   });

@@ -47,19 +47,20 @@ struct MapWalk {
 
   MapWalk(const Shape& x, const Shape& a, const Shape& b);
 
-  /// Calls `body(offsets, rows, columns)` for pieces that cover elements [begin, end).
+  /// Calls `body(offsets, rows, columns)` for pieces of at most `most` elements that cover
+  /// elements [begin, end).
   template <class Body>
-  void run(int64_t begin, int64_t end, const Body& body) const {
+  void run(int64_t begin, int64_t end, int64_t most, const Body& body) const {
     for (int64_t i = begin; i < end;) {
       const int64_t row = i / columns.extent;
       const int64_t column = i % columns.extent;
       const int64_t first = row % rows.extent;
       const Offsets at =
           offsets_at(outer, row / rows.extent).along(rows, first).along(columns, column);
-      const int64_t whole = std::min((end - i) / columns.extent, rows.extent - first);
+      const int64_t left = std::min(end - i, most);
+      const int64_t whole = std::min(left / columns.extent, rows.extent - first);
       const bool partial = column != 0 || whole == 0;
-      const int64_t width =
-          partial ? std::min(end - i, columns.extent - column) : columns.extent;
+      const int64_t width = partial ? std::min(left, columns.extent - column) : columns.extent;
       body(at, partial ? 1 : whole, width);
       i += partial ? width : whole * width;
     }

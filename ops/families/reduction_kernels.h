@@ -11,6 +11,7 @@
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/core/op.h"
+#include "qtape/ops/families/copy.h"
 #include "qtape/ops/families/reduction.h"
 #include "qtape/ops/families/sums.h"
 
@@ -24,8 +25,8 @@ template <class F, class T>
 using MapLoop = void (*)(const F*, const T*, const T*, const T*, T*, const WalkAxis*, int64_t,
                          int64_t);
 
-/// out[r, c] (+)= f(x[r, c], a[r, c], b[r, c]); out is dense like x and may be x or a.
-template <class F, class T, bool accumulate, bool a_steps, bool b_steps>
+/// out[r, c] = f(x[r, c], a[r, c], b[r, c]); out is dense like x and may be x or a.
+template <class F, class T, bool a_steps, bool b_steps>
 MapLoop<F, T> map_loop() {
   return simd::best_for<T, const F*, const T*, const T*, const T*, T*, const WalkAxis*, int64_t,
                         int64_t>([](const F* function, const T* x, const T* a, const T* b,
@@ -41,18 +42,17 @@ MapLoop<F, T> map_loop() {
       const T b0 = *br;
       QTAPE_INDEPENDENT
       for (int64_t c = 0; c < columns; ++c) {
-        const T value = f(xr[c], a_steps ? ar[c] : a0, b_steps ? br[c] : b0);
-        to[c] = accumulate ? to[c] + value : value;
+        to[c] = f(xr[c], a_steps ? ar[c] : a0, b_steps ? br[c] : b0);
       }
     }
   });
 }
 
-template <class F, class T, bool accumulate>
+template <class F, class T>
 MapLoop<F, T> choose_map_loop(const WalkAxis& columns) {
-  if (columns.extent > 1 && columns.a == 0) return map_loop<F, T, accumulate, false, true>();
-  if (columns.extent > 1 && columns.b == 0) return map_loop<F, T, accumulate, true, false>();
-  return map_loop<F, T, accumulate, true, true>();
+  if (columns.extent > 1 && columns.a == 0) return map_loop<F, T, false, true>();
+  if (columns.extent > 1 && columns.b == 0) return map_loop<F, T, true, false>();
+  return map_loop<F, T, true, true>();
 }
 
 /// terms[r, c] = f(x[r, c], a[r, c], b[r, c]) in double; terms are dense.
@@ -87,27 +87,24 @@ TermsLoop<T> choose_terms_loop(const WalkAxis& columns) {
 
 }  // namespace detail
 
-/// out = f(x, a, b) or, to `accumulate`, out += f(x, a, b) for every element of x.
-template <bool accumulate, class T, class F>
-Kernel bind_map_as(const F& f, MapWalk walk, Tensors<T> from, T* out, int threads) {
-  if (walk.elements == 0) return {};
-  const auto loop = detail::choose_map_loop<F, T, accumulate>(walk.columns);
-  return [f, walk = std::move(walk), from, out, loop, threads](const Step&) {
-    parallel_for(threads, walk.elements, 1024, pointwise_grain,
-                 [&](int64_t begin, int64_t end) {
-                   walk.run(begin, end, [&](const Offsets& at, int64_t rows, int64_t columns) {
-                     loop(&f, from.x + at.x, from.a + at.a, from.b + at.b, out + at.x,
-                          &walk.rows, rows, columns);
-                   });
-                 });
-  };
-}
-
+/// out (+)= f(x, a, b) for every element of x.
 template <class T, class F>
 Kernel bind_map(const F& f, MapWalk walk, Tensors<T> from, T* out, bool accumulate,
                 int threads) {
-  return accumulate ? bind_map_as<true>(f, std::move(walk), from, out, threads)
-                    : bind_map_as<false>(f, std::move(walk), from, out, threads);
+  if (walk.elements == 0) return {};
+  const auto loop = detail::choose_map_loop<F, T>(walk.columns);
+  return [f, walk = std::move(walk), from, out, accumulate, loop, threads](const Step&) {
+    parallel_for(threads, walk.elements, 1024, pointwise_grain,
+                 [&](int64_t begin, int64_t end) {
+                   walk.run(begin, end, accumulate ? accumulated_block : end - begin,
+                            [&](const Offsets& at, int64_t rows, int64_t columns) {
+                              write_or_add(out + at.x, rows * columns, accumulate, [&](T* to) {
+                                loop(&f, from.x + at.x, from.a + at.a, from.b + at.b, to,
+                                     &walk.rows, rows, columns);
+                              });
+                            });
+                 });
+  };
 }
 
 /// out (+)= the sum of f(x, a, b) over the elements of x over which an element of a is
