@@ -169,6 +169,7 @@ class Samples {
       to.insert(to.end(), bytes.begin(), bytes.end());
     };
     for (const GoldenSample& sample : samples_) {
+      check_sample(sample);
       for (size_t i = 0; i < sample.size(); ++i) {
         give(sample[i], reference, written_.inputs[i].node);
       }
@@ -177,6 +178,25 @@ class Samples {
       for (size_t i = 0; i < outputs_.size(); ++i) {
         append(outputs_[i], written_.outputs[i].node);
       }
+    }
+  }
+
+  void check_sample(const GoldenSample& sample) const {
+    require<ArgumentError>(
+        sample.size() == written_.inputs.size(),
+        "a sample of a self-test needs {} tensors, one for each input, got {}",
+        written_.inputs.size(), sample.size());
+    for (size_t i = 0; i < sample.size(); ++i) {
+      const TensorType& wanted = program_[written_.inputs[i].node].value.type;
+      const TensorType& type = sample[i].type;
+      const auto bytes = static_cast<size_t>(wanted.bytes());
+      require<ArgumentError>(
+          type.dtype == wanted.dtype && type.elements() == wanted.elements() &&
+              sample[i].data.size() == bytes,
+          "a sample of a self-test: input '{}' must be {} in {} bytes, got {} "
+          "in {} bytes",
+          written_.inputs[i].name, to_string(wanted), bytes, to_string(type),
+          sample[i].data.size());
     }
   }
 

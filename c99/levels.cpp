@@ -44,7 +44,9 @@ class CRunner : public LevelRunner {
     for (int64_t row = 0; row < runs; ++row) {
       for (size_t i = 0; i < inputs.size(); ++i) {
         const auto to = session_.input<std::byte>(i);
-        std::copy_n(inputs[i].data.begin() + row * std::ssize(to), to.size(), to.begin());
+        const bool batched = std::get<integer::Input>(program_[input(i)].op).batch;
+        const int64_t begin = batched ? row * std::ssize(to) : 0;
+        std::copy_n(inputs[i].data.begin() + begin, to.size(), to.begin());
       }
       session_.run();
       for (size_t i = 0; i < integers_.size(); ++i)
@@ -69,6 +71,7 @@ class CRunner : public LevelRunner {
     const ProgramNodeId id = context_.subject.conversion.pairs[i].program;
     return made_.nodes[id];
   }
+  ProgramNodeId input(size_t i) const { return unit_.written.inputs[i].node; }
   /// Of the whole batch.
   size_t bytes_of(ProgramNodeId id) const {
     return static_cast<size_t>(program_[id].value.type.bytes() * batch_.value_or(1));

@@ -1,11 +1,14 @@
 # qtape_public_headers(<variable>): the headers of the public API, relative to the source tree: the
-# umbrella, those for comparisons, nodes of integer programs, xtensor, ONNX, .tflite and MPI, and
-# what these include. As a script, cmake -P, it prints them.
+# umbrella, those for loops of one's own, plans, rewritten layers, comparisons, nodes of integer
+# programs, xtensor, ONNX, .tflite and MPI, and what these include. As a script, cmake -P, it prints
+# them.
 cmake_minimum_required(VERSION 3.25)
 
 function(qtape_public_headers variable)
   set(source ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
-  set(unread qtape.h deploy/compare.h integer/program/integer_node.h model/xtensor.h
+  set(unread qtape.h deploy/compare.h engine/contract.h engine/plan.h engine/plan_hooks.h
+    engine/print.h integer/program/integer_node.h model/feed.h model/passes/rewrite_layers.h
+    model/xtensor.h
     onnx/export.h onnx/import.h onnx/levels.h tflite/export.h tflite/import.h tflite/levels.h
     distributed/mpi.h)
   set(public)

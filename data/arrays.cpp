@@ -139,22 +139,70 @@ struct Placed {
   }
 };
 
-/// Moves channels to the last axis where the order demands it. Appends to `unclear` the places
-/// of arrays that fit in both orders if no other array decides.
+/// Gives flat samples [n, c h w] of images [h, w, c] their axes, channels first.
+void unflatten(Placed& each) {
+  auto* tensor = std::get_if<Tensor>(&each.values);
+  if (tensor == nullptr || tensor->type.shape.rank() != 2) return;
+  for (const WantedInput& wanted : each.wanted) {
+    if (wanted.name != each.name && each.wanted.size() != 1) continue;
+    const Shape& sample = wanted.sample;
+    if (sample.rank() != 3 || sample.elements() != tensor->type.shape[1]) continue;
+    tensor->type.shape = {tensor->type.shape[0], sample[2], sample[0], sample[1]};
+    return;
+  }
+}
+
+/// Returns the array that fits only with channels first, of those with `rank` axes; without
+/// one, of those with other ranks.
+const Placed* deciding(const std::vector<Placed>& all, int rank, bool of_rank) {
+  const auto found = std::ranges::find_if(all, [&](const Placed& each) {
+    return each.fit() == Fit::ChannelsFirst &&
+           (type_of(each.values).shape.rank() == rank) == of_rank;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// Returns the arrays to move: by position in `all`. Appends to `unclear` the places of arrays
+/// that fit in both orders if no other array decides; one of as many axes does. Throws
+/// ArgumentError if only one of another number of axes has channels first: it may be an image,
+/// and these sequences.
+std::vector<size_t> channels_first(const std::vector<Placed>& all, bool first,
+                                   std::vector<std::string>* unclear) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Placed& each = all[i];
+    const Fit fit = each.fit();
+    const Shape& shape = type_of(each.values).shape;
+    const bool image = each.wanted.empty() ? shape.rank() >= 3 : shape.rank() >= 4;
+    const bool decided = first || deciding(all, shape.rank(), true) != nullptr;
+    if (fit == Fit::ChannelsFirst || (first && image && each.has_channels) ||
+        (decided && fit == Fit::Both)) {
+      found.push_back(i);
+      continue;
+    }
+    if (fit != Fit::Both) continue;
+    const Placed* other = deciding(all, shape.rank(), false);
+    require<ArgumentError>(other == nullptr,
+                           "{}: samples {} fit with channels first and last, and {} has them "
+                           "first: give all arrays with channels last and --channels Last, or "
+                           "--channels First if all have them first",
+                           each.place, to_string(shape.without_first()),
+                           other == nullptr ? "" : other->place);
+    if (unclear != nullptr) unclear->push_back(each.place);
+  }
+  return found;
+}
+
+/// Moves channels to the last axis where the order demands it.
 void move_channels(std::vector<Placed>& all, ChannelOrder channels,
                    std::vector<std::string>* unclear) {
   if (channels == ChannelOrder::Last) return;
-  const bool decided = channels == ChannelOrder::First ||
-                       std::ranges::count(all, Fit::ChannelsFirst, &Placed::fit) > 0;
+  const bool first = channels == ChannelOrder::First;
   for (Placed& each : all) {
-    const Fit fit = each.fit();
-    const bool given = channels == ChannelOrder::First && each.has_channels &&
-                       type_of(each.values).shape.rank() >= 3;
-    if (given || (decided && fit != Fit::AsTheyAre)) {
-      each.values = with_channels_last(std::move(each.values));
-    } else if (fit == Fit::Both && unclear != nullptr) {
-      unclear->push_back(each.place);
-    }
+    if (first) unflatten(each);
+  }
+  for (const size_t i : channels_first(all, first, unclear)) {
+    all[i].values = with_channels_last(std::move(all[i].values));
   }
 }
 

@@ -88,8 +88,11 @@ namespace qtape::data {
 /// The targets of a network with several `answers` are the arrays with their names in a file of
 /// several, as columns `NAME.target`; ArgumentError if one is missing. Targets of as many axes
 /// as their answer have the order of the inputs. With `Detect`, one array that fits only with
-/// the channels first decides for those that fit in both orders. If no array decides, these
-/// stay as they are, and `unclear`, if given, receives their places.
+/// the channels first decides for those of as many axes that fit in both orders; ArgumentError
+/// for others that fit in both, as an image does not decide for sequences. If no array decides,
+/// these stay as they are, and `unclear`, if given, receives their places. With `First`, flat
+/// samples are channels first as well, and samples of two axes that fit only as they are stay
+/// so.
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted,
                ChannelOrder channels = ChannelOrder::Detect,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/requantize.h"
@@ -162,6 +163,23 @@ Verdict check_numbers(const Graph& graph, const Parameters& parameters,
     return check_bias(leaf_values(graph, parameters, form.bias), "");
   }
   return {};
+}
+
+Verdict check_leaves(const Graph& graph, const Parameters& parameters,
+                     const LoweredNorm& norm) {
+  for (NodeId id : norm.leaves) {
+    const std::vector<float> values = leaf_values(graph, parameters, id);
+    Verdict wrong = check_weights(values, "");
+    if (wrong.reason.empty()) continue;
+    wrong.reason = fmt::format("{}: {}", graph.describe(id), wrong.reason);
+    return wrong;
+  }
+  return {};
+}
+
+bool can_show(const IntegerValue& value, const Shape& shape) {
+  const bool kept = shape.rank() > 0 && shape[-1] == value.type.shape[-1];
+  return value.scales.size() <= 1 || kept;
 }
 
 }  // namespace qtape

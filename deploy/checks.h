@@ -7,6 +7,7 @@
 
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/code_table.h"
+#include "qtape/integer/rules/lowering.h"
 
 namespace qtape {
 
@@ -29,8 +30,13 @@ Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id)
 Verdict check_bias(std::span<const float> values, const std::string& fault);
 /// Checks quantized weights; `fault` is the reason if there are none.
 Verdict check_weights(std::span<const float> values, const std::string& fault);
+/// Checks gamma and beta of a norm.
+Verdict check_leaves(const Graph& graph, const Parameters& parameters, const LoweredNorm& norm);
 /// Checks a node that is to be an output of a program, in floats or in integers.
 Verdict check_output(const IntegerForm& form, bool integer_outputs);
+
+/// True if a value can be reshaped to `shape`: scales of channels belong to the last axis.
+bool can_show(const IntegerValue& value, const Shape& shape);
 
 /// Returns the lookup table of a quantizer that follows a function of codes, see code_table.
 CodeTable table_of(const Graph& graph, const Parameters& parameters,

@@ -51,10 +51,11 @@ class Converter {
     check(!quantizers(graph_).empty(),
           "the model has no quantizers: train it with them, or add them by qtape calibrate");
     check_all(outputs);
-    std::vector<ProgramNodeId> results;
-    results.reserve(outputs.size());
-    for (NodeId id : outputs) results.push_back(output(id));
-    program_.set_outputs(results);
+    build(outputs);
+    if (!std::ranges::is_sorted(inputs_, {}, &decltype(inputs_)::value_type::second)) {
+      begin_with_inputs();
+      build(outputs);
+    }
     Conversion result{std::move(program_), {}};
     for (const auto& [source, node] : integers_) {
       // Tapes compute indices from values.
@@ -66,6 +67,22 @@ class Converter {
 
  private:
   const IntegerForm& form(NodeId id) const { return lowered_[id]; }
+
+  void build(std::span<const NodeId> outputs) {
+    std::vector<ProgramNodeId> results;
+    results.reserve(outputs.size());
+    for (NodeId id : outputs) results.push_back(output(id));
+    program_.set_outputs(results);
+  }
+
+  /// Begins again with the inputs that were used, in the order of the graph: it is that of the
+  /// arguments of a program.
+  void begin_with_inputs() {
+    program_ = IntegerProgram(options_.requantization);
+    integers_.clear();
+    const auto used = std::exchange(inputs_, {});
+    for (const auto& [x, made] : used) input(x, lowered_.op(x));
+  }
 
   /// Checks all nodes; also loads the weights.
   void check_all(std::span<const NodeId> outputs) {
@@ -82,7 +99,8 @@ class Converter {
       add(id, lowered_.analysis.refusal(id));
       if (!lowered_.analysis.refusal(id).reason.empty()) continue;
       if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
-      if (lowered_.op(id).norm) add(id, check_leaves(*lowered_.op(id).norm));
+      if (lowered_.op(id).norm)
+        add(id, check_leaves(graph_, parameters_, *lowered_.op(id).norm));
       const auto w = weights_.find(id);
       add(id, w != weights_.end() ? w->second.wrong
                                   : check_numbers(graph_, parameters_, lowered_.analysis, id));
@@ -95,18 +113,6 @@ class Converter {
     for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
     fail<GraphError>("cannot convert {} node{}: {}", reasons.size(),
                      reasons.size() == 1 ? "" : "s", text);
-  }
-
-  /// Checks that gamma and beta of a norm are finite.
-  Verdict check_leaves(const LoweredNorm& norm) const {
-    for (NodeId id : norm.leaves) {
-      const std::vector<float> values = leaf_values(graph_, parameters_, id);
-      Verdict wrong = check_weights(values, "");
-      if (wrong.reason.empty()) continue;
-      wrong.reason = fmt::format("{}: {}", graph_.describe(id), wrong.reason);
-      return wrong;
-    }
-    return {};
   }
 
   void load_weights(const std::vector<bool>& needed) {
@@ -344,12 +350,6 @@ class Converter {
       return program_.add(decode, {shaped(made, id)}, name);
     }
     return shaped(program_.add(decode, {made}), id, name);
-  }
-
-  /// True if a value can be reshaped to `shape`: scales of channels belong to the last axis.
-  static bool can_show(const IntegerValue& value, const Shape& shape) {
-    const bool kept = shape.rank() > 0 && shape[-1] == value.type.shape[-1];
-    return value.scales.size() <= 1 || kept;
   }
 
   ProgramNodeId shaped_output(ProgramNodeId integers, NodeId id) {

@@ -100,8 +100,20 @@ Tape::Tape(Graph bound, const ParametersLink& parameters, TapeOptions options,
     const bool encoded = main().plan.nodes[at(id)].encoded.has_value();
     if (encoded && is_quantizer(graph()[id].op)) encoders_.push_back(id);
   }
+  if (!options_.roots.empty() && !options_.accumulate_gradients) find_unreached();
 } catch (const std::bad_alloc& error) {
   fail_while("binding a tape", {}, error);
+}
+
+void Tape::find_unreached() {
+  const auto entries = parameters().entries();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].trainable()) continue;
+    const auto leaf = graph().find(entries[i].name);
+    const bool reached =
+        leaf && main().plan.nodes[at(*leaf)].gradient.kind != Place::Kind::None;
+    if (!reached) unreached_.push_back(i);
+  }
 }
 
 const Graph& Tape::graph() const {
@@ -274,7 +286,10 @@ TensorType Tape::seed_type(NodeId root) const {
 void Tape::run_backward() {
   check(!options_.roots.empty(), "this tape has no roots to start gradients from");
   check(ran_ == Ran::Forward, "backward requires a preceding forward");
-  (void)parameters();
+  const auto entries = parameters().entries();
+  for (size_t i : unreached_) {
+    std::memset(entries[i].gradient, 0, static_cast<size_t>(entries[i].type.bytes()));
+  }
   const ComputingThread serial;
   for (const Bound& bound : active_->backward) run(bound, &NodeTimes::backward);
   ran_ = Ran::Backward;

@@ -109,7 +109,8 @@ class Tape {
   /// in every pass.
   void parameters_changed() { constants_.valid = false; }
   /// Computes all gradients from the roots, which must be scalars, with dy = 1. Requires a
-  /// preceding forward. Throws GraphError.
+  /// preceding forward. Gradients of parameters to which none flows become 0, unless they
+  /// accumulate. Throws GraphError.
   void backward();
   /// Computes the gradients from one root with the upstream gradient `dy`, which has the shape
   /// of the root. T is the dtype of the root, or float if the root is integer codes.
@@ -219,6 +220,7 @@ class Tape {
   void seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype);
   void run_backward();
   void check_leaves() const;
+  void find_unreached();
   /// Layout from which values are read before the first step, and inputs always.
   const Layout& main() const { return *layouts_[0]; }
   const Layout& active() const { return *active_; }
@@ -260,6 +262,8 @@ class Tape {
   std::vector<std::unique_ptr<Layout>> layouts_;
   Layout* active_ = nullptr;      // layout that ran last
   std::vector<NodeId> encoders_;  // quantizers whose values are held as codes
+  /// Entries of the parameters to which no gradient of this tape flows.
+  std::vector<size_t> unreached_;
   Constants constants_;
   std::vector<NodeTimes> times_;  // by node
   bool timing_ = false;

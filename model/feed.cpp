@@ -24,10 +24,19 @@ Shape without_ones(const Shape& shape) {
 std::string describe(const data::Dataset& dataset) {
   std::string text;
   for (const data::Column& each : dataset.columns()) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(each.name),
-                        to_string(each.sample));
+    text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", each.target ? "target " : "",
+                        printable(each.name), to_string(each.sample));
   }
   return text.empty() ? "no columns" : text;
+}
+
+/// By node: true if only losses depend on it. In a graph without answers, for none.
+std::vector<bool> loss_nodes(const Graph& graph) {
+  const std::vector<NodeId> answers = graph.answers();
+  if (answers.empty()) return std::vector<bool>(static_cast<size_t>(graph.size()));
+  std::vector<bool> found = needed_for(graph, answers);
+  found.flip();
+  return found;
 }
 
 std::string describe(const FedInput& input) {
@@ -46,13 +55,16 @@ int64_t FedInput::rows() const {
 std::vector<FedInput> inputs_of(Tape& tape) {
   std::vector<FedInput> found;
   const Graph& graph = tape.graph();
+  const std::vector<bool> of_losses = loss_nodes(graph);
   for (const NodeId id : ids(graph)) {
     const auto* op = std::get_if<Input>(&graph[id].op);
     if (op == nullptr || !tape.memory().nodes[at(id)].needed) continue;
     const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
     require<ArgumentError>(op->batch && known, "{}: samples need a batched input of f32 or s32",
                            graph.describe(id));
-    FedInput input{.label = graph[id].label, .sample = op->shape.without_first()};
+    FedInput input{.label = graph[id].label,
+                   .sample = op->shape.without_first(),
+                   .target = of_losses[at(id)]};
     if (op->dtype == DType::F32) {
       input.floats = tape.input<float>(id);
     } else {
@@ -124,12 +136,14 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
       if (taken[k] || !fits(columns[k], inputs[i])) continue;
+      if (columns[k].target && !inputs[i].target) continue;
       found[i] = k;
       taken[k] = true;
     }
-    require<ArgumentError>(found[i] != none,
-                           "{}: no column of the data fits it; the data have {}",
-                           describe(inputs[i]), describe(dataset));
+    require<ArgumentError>(
+        found[i] != none, "{}: no column of the data fits it; the data have {}{}",
+        describe(inputs[i]), describe(dataset),
+        inputs[i].target ? "; it is compared with answers: add a target" : "");
   }
   return found;
 }
@@ -137,10 +151,10 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
 namespace {
 
 /// Returns an input without memory. Matching only tests which of the two spans is not empty.
-FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape) {
+FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape, bool target) {
   static float a_float = 0;
   static int32_t an_integer = 0;
-  FedInput input{.label = label, .sample = shape.without_first()};
+  FedInput input{.label = label, .sample = shape.without_first(), .target = target};
   if (dtype == DType::S32) {
     input.integers = std::span(&an_integer, 1);
   } else {
@@ -154,12 +168,13 @@ FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape
 void require_fit(const Graph& graph, std::span<const NodeId> outputs,
                  const data::Dataset& dataset) {
   const std::vector<bool> used = needed_for(graph, outputs);
+  const std::vector<bool> of_losses = loss_nodes(graph);
   std::vector<FedInput> inputs;
   for (const NodeId id : ids(graph)) {
     const Node& node = graph[id];
     const auto* op = std::get_if<Input>(&node.op);
     if (op == nullptr || !op->batch || !used[at(id)]) continue;
-    inputs.push_back(unbound_input(node.label, op->dtype, op->shape));
+    inputs.push_back(unbound_input(node.label, op->dtype, op->shape, of_losses[at(id)]));
   }
   (void)columns_for(inputs, dataset);
 }
@@ -169,7 +184,7 @@ void require_fit(const IntegerProgram& program, const data::Dataset& dataset) {
   for (const IntegerNode& node : program.nodes()) {
     const auto* op = std::get_if<integer::Input>(&node.op);
     if (op == nullptr || !op->batch || op->shape.rank() == 0) continue;
-    inputs.push_back(unbound_input(node.label, node.value.type.dtype, op->shape));
+    inputs.push_back(unbound_input(node.label, node.value.type.dtype, op->shape, false));
   }
   (void)columns_for(inputs, dataset);
 }

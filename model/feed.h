@@ -20,6 +20,7 @@ struct FedInput {
   Shape sample = {};                 ///< extents of one sample
   std::span<float> floats = {};      ///< all samples of an f32 input, otherwise empty
   std::span<int32_t> integers = {};  ///< all samples of an s32 input, otherwise empty
+  bool target = false;  ///< only losses depend on it: a column that is a target may fill it
 
   /// Returns the number of samples that fit.
   int64_t rows() const;
@@ -39,7 +40,8 @@ std::vector<FedInput> inputs_of(Verifier& verifier);
 bool fits(const data::Column& column, const FedInput& input);
 
 /// Returns the index of the column for each of `inputs`: the column with the input's label,
-/// otherwise the first unused column that fits. Throws ArgumentError like Feed.
+/// otherwise the first unused column that fits; a target only for an input of losses. Throws
+/// ArgumentError like Feed.
 std::vector<size_t> columns_for(std::span<const FedInput> inputs, const data::Dataset& dataset);
 
 /// Throws the ArgumentError that Feed would throw if the data do not fit the inputs that
@@ -49,8 +51,8 @@ void require_fit(const Graph& graph, std::span<const NodeId> outputs,
 /// Checks the data for all inputs of a program.
 void require_fit(const IntegerProgram& program, const data::Dataset& dataset);
 
-/// Writes samples of a data set to inputs. Each input is filled from one column: the column
-/// with the input's label, otherwise the first unused column that fits.
+/// Writes samples of a data set to inputs. Each input is filled from one column, see
+/// columns_for.
 class Feed {
  public:
   /// Throws ArgumentError, which lists the columns of the data set, for an input that no column

@@ -13,6 +13,7 @@
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/area_under_curve.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/targets.h"
 
 namespace qtape {
@@ -118,6 +119,25 @@ NodeId origin_of(const Graph& graph, NodeId id) {
   return id;
 }
 
+/// Returns the threshold of an answer of one number, see MetricChoice.
+float threshold_of(const Graph& graph, NodeId answer) {
+  return last_sigmoid(graph, answer) ? 0.5f : 0.0f;
+}
+
+float threshold_of(const IntegerProgram& program, ProgramNodeId output) {
+  while (std::holds_alternative<integer::Reshape>(program[output].op) ||
+         std::holds_alternative<integer::Dequantize>(program[output].op)) {
+    output = program[output].operands[0];
+  }
+  const IntegerValue& value = program[output].value;
+  if (value.scales.size() != 1) return 0;
+  const auto decoded = [&](int64_t code) {
+    return static_cast<double>(code - value.zero_point) * value.scales[0];
+  };
+  const bool probability = decoded(value.low) >= 0 && decoded(value.high) <= 1.01;
+  return probability ? 0.5f : 0.0f;
+}
+
 /// Returns the input with which `loss` compares `answer` by MeanSquaredError.
 std::optional<NodeId> compared_input(const Graph& graph, NodeId answer, NodeId loss) {
   const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
@@ -183,8 +203,10 @@ std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset) {
   if (const auto choice = choose_by_loss(graph, answer, dataset)) return choice;
   const std::vector<NodeId> all = graph.answers();
-  return choose_by_data(answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
-                                         graph[answer].type, dataset, all, answer));
+  auto choice = choose_by_data(answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
+                                                graph[answer].type, dataset, all, answer));
+  if (choice) choice->threshold = threshold_of(graph, answer);
+  return choice;
 }
 
 MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
@@ -208,7 +230,7 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
                          "the {} needs data with labels and a model that answers "
                          "[batch, classes]",
                          to_string_view(wanted));
-  return {wanted, *given.target};
+  return {wanted, *given.target, threshold_of(graph, answer)};
 }
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
@@ -219,12 +241,14 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
     if (input == nullptr || !input->batch || input->shape.rank() == 0) continue;
     inputs.push_back(without_memory(node.label, input->shape, node.value.type.dtype));
   }
-  return choose_by_data(answered<ProgramNodeId>(std::move(inputs), program[output].value.type,
-                                                dataset, program.outputs(), output));
+  auto choice = choose_by_data(answered<ProgramNodeId>(
+      std::move(inputs), program[output].value.type, dataset, program.outputs(), output));
+  if (choice) choice->threshold = threshold_of(program, output);
+  return choice;
 }
 
-int64_t predicted(std::span<const float> scores) {
-  if (scores.size() == 1) return scores[0] > 0 ? 1 : 0;
+int64_t predicted(std::span<const float> scores, float threshold) {
+  if (scores.size() == 1) return scores[0] > threshold ? 1 : 0;
   return std::ranges::max_element(scores) - scores.begin();
 }
 
@@ -273,7 +297,9 @@ void Scorer::add_labelled(int64_t sample, std::span<const float> answer) {
     for (size_t place = 0; place < labels_.size(); ++place) {
       const int32_t label = labels_[place];
       require_class(sample, label, std::max<size_t>(2, classes));
-      sum_ += predicted(answer.subspan(place * classes, classes)) == label ? 1 : 0;
+      sum_ += predicted(answer.subspan(place * classes, classes), choice_.threshold) == label
+                  ? 1
+                  : 0;
     }
     return;
   }

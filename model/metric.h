@@ -60,6 +60,9 @@ std::string to_string(const MetricScore& score);
 struct MetricChoice {
   MetricKind kind = MetricKind::Accuracy;
   size_t column = 0;
+  /// Accuracy of answers of one number: those above it are class 1. 0 for logits; 0.5 for
+  /// probabilities, which are results of a Sigmoid or, in a program, within 0..1.01.
+  float threshold = 0;
 };
 
 /// Returns the metric for a network's answers `answer`, [batch, ...], on `dataset`; empty if
@@ -84,8 +87,8 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
                                           const data::Dataset& dataset);
 
 /// Returns the predicted class: the index of the largest score; for a single score, 1 if it is
-/// above 0.
-int64_t predicted(std::span<const float> scores);
+/// above the threshold.
+int64_t predicted(std::span<const float> scores, float threshold = 0);
 
 /// Returns the number of labels of a sample: 1, or the number of places that have a class.
 int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset);

@@ -113,8 +113,19 @@ NodeId add_logits(Graph& graph, NodeId answer) {
   return graph.add(Pad{.begin = {0, 1}, .end = {0, 0}}, {answer});
 }
 
+/// Returns the logit of an answer of one probability, the operand of its Sigmoid; other answers
+/// as they are.
+NodeId before_sigmoid(const Graph& graph, NodeId answer) {
+  const Shape& shape = graph[answer].type.shape;
+  const auto sigmoid = last_sigmoid(graph, answer);
+  if (!sigmoid || shape.elements() != shape[0]) return answer;
+  const NodeId logit = graph[*sigmoid].operands[0];
+  return graph[logit].type.shape == shape ? logit : answer;
+}
+
 /// Adds the cross-entropy of `answer` relative to the classes of `column`. If `answer` is a
-/// Softmax, its operand becomes the answer. If `named`, the input is named like its column.
+/// Softmax, its operand becomes the answer; of a probability the loss compares the logit. If
+/// `named`, the input is named like its column.
 NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column& column, bool named) {
   answer = before_softmax(graph, answer);
   const Shape shape = graph[answer].type.shape;  // a copy: added nodes move the others
@@ -124,7 +135,9 @@ NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column& colum
   NodeId labels =
       add_input_like(graph, {DType::S32, Shape(extents)}, named ? column.name : "labels");
   if (!places.empty()) labels = graph.add(Reshape{.shape = {-1}}, {labels});
-  const NodeId logits = places.empty() && shape.rank() > 2 ? answer : add_logits(graph, answer);
+  const NodeId compared = before_sigmoid(graph, answer);
+  const NodeId logits =
+      places.empty() && shape.rank() > 2 ? compared : add_logits(graph, compared);
   return graph.add(SoftmaxCrossEntropy{}, {logits, labels}, unused_label(graph, "loss"));
 }
 

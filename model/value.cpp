@@ -108,6 +108,12 @@ Value reshape(const Value& x, const std::vector<int64_t>& sample) {
                         x.graph().describe(x.id()), elements, fmt::join(sample, ", "));
     std::ranges::replace(shape, int64_t{-1}, elements / known);
   }
+  int64_t wanted = 1;
+  for (const int64_t extent : shape) wanted *= extent;
+  require<GraphError>(wanted == x.shape().elements(),
+                      "{}: a sample {} has {} elements, reshaped to [{}] it would have {}",
+                      x.graph().describe(x.id()), to_string(x.shape()), x.shape().elements(),
+                      fmt::join(sample, ", "), wanted);
   shape.insert(shape.begin(), -1);
   return node(Reshape{.shape = std::move(shape)}, {x});
 }
@@ -130,10 +136,36 @@ Value concat(std::span<const Value> parts, int axis) {
   return node(Concat{.axis = of_batch, .count = static_cast<int>(parts.size())}, parts);
 }
 
-Value operator+(const Value& a, const Value& b) { return node(Add{}, {a, b}); }
-Value operator-(const Value& a, const Value& b) { return node(Sub{}, {a, b}); }
-Value operator*(const Value& a, const Value& b) { return node(Mul{}, {a, b}); }
-Value operator/(const Value& a, const Value& b) { return node(Div{}, {a, b}); }
+namespace {
+
+/// Returns x with extents of 1 between the batch and the axes of its samples, so that the whole
+/// has `rank` axes.
+Value with_rank(const Value& x, int rank) {
+  const Shape sample = x.shape();
+  std::vector<int64_t> shape(static_cast<size_t>(rank - sample.rank()), 1);
+  shape[0] = -1;
+  shape.insert(shape.end(), sample.extents().begin(), sample.extents().end());
+  return node(Reshape{.shape = std::move(shape)}, {x});
+}
+
+bool batched(const Value& x) { return x.shape().rank() < x.graph()[x.id()].type.shape.rank(); }
+
+/// Returns the result of an op that broadcasts. Samples of fewer axes are aligned at the last
+/// one, as in NumPy; the graph would align them with the batch.
+Value per_sample(Op op, const Value& a, const Value& b) {
+  const int rank_a = a.graph()[a.id()].type.shape.rank();
+  const int rank_b = b.graph()[b.id()].type.shape.rank();
+  if (rank_a < rank_b && batched(a)) return node(std::move(op), {with_rank(a, rank_b), b});
+  if (rank_b < rank_a && batched(b)) return node(std::move(op), {a, with_rank(b, rank_a)});
+  return node(std::move(op), {a, b});
+}
+
+}  // namespace
+
+Value operator+(const Value& a, const Value& b) { return per_sample(Add{}, a, b); }
+Value operator-(const Value& a, const Value& b) { return per_sample(Sub{}, a, b); }
+Value operator*(const Value& a, const Value& b) { return per_sample(Mul{}, a, b); }
+Value operator/(const Value& a, const Value& b) { return per_sample(Div{}, a, b); }
 Value operator-(const Value& x) { return node(Neg{}, {x}); }
 
 Value operator+(const Value& x, double number) { return node(Affine{.offset = number}, {x}); }

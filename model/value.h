@@ -175,14 +175,17 @@ Value concat(std::initializer_list<Value> parts, int axis = -1);
 /// Concatenation of a span of values, such as the steps of `gru`.
 Value concat(std::span<const Value> parts, int axis = -1);
 
-/// a + b, broadcast. For an integer form, as for a - b and a b, both operands must be
+/// a + b. As in all operators with two values, samples broadcast, aligned at their last axis.
+/// C++ does not say which operand is evaluated first: layers and losses that an expression
+/// creates belong in statements of their own, or get labels and names of other numbers with
+/// another compiler. For an integer form, as for a - b and a b, both operands must be
 /// quantized.
 Value operator+(const Value& a, const Value& b);
-/// a - b, broadcast.
+/// a - b.
 Value operator-(const Value& a, const Value& b);
-/// a b, broadcast.
+/// a b.
 Value operator*(const Value& a, const Value& b);
-/// a / b, broadcast. Has no integer form.
+/// a / b. Has an integer form only where limits.md says so.
 Value operator/(const Value& a, const Value& b);
 /// -x.
 Value operator-(const Value& x);

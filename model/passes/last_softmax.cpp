@@ -6,6 +6,8 @@
 
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/rule_table.h"
+#include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
 namespace {
@@ -74,6 +76,13 @@ NodeId before_softmax(const Graph& graph, NodeId answer) {
     id = operand;
   }
   return is_softmax(graph[id].op) ? graph[id].operands[0] : answer;
+}
+
+std::optional<NodeId> last_sigmoid(const Graph& graph, NodeId answer) {
+  NodeId id = answer;
+  while (is_view(graph[id].op) || is_quantizer(graph[id].op)) id = graph[id].operands[0];
+  if (!std::holds_alternative<Sigmoid>(graph[id].op)) return std::nullopt;
+  return id;
 }
 
 }  // namespace qtape

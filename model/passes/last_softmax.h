@@ -1,6 +1,7 @@
 // A last Softmax or LogSoftmax, which integer programs leave out.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "qtape/engine/serialize.h"
@@ -24,5 +25,8 @@ Graph without_last_softmaxes(const Graph& graph);
 /// Returns the operand of the Softmax or LogSoftmax that `answer` is, or that it only names;
 /// otherwise `answer`.
 NodeId before_softmax(const Graph& graph, NodeId answer);
+
+/// Returns the Sigmoid whose values, perhaps quantized or reshaped, are `answer`; else nullopt.
+std::optional<NodeId> last_sigmoid(const Graph& graph, NodeId answer);
 
 }  // namespace qtape

@@ -22,6 +22,7 @@ class Exporter {
   Exporter(const IntegerProgram& program, const OnnxExportOptions& options)
       : p_{program, options.opset, OnnxWriter(options.opset), options.form} {
     if (p_.codes_in_floats()) p_.to.use_domain(qonnx_domain, 1);
+    p_.find_batch_axes();
   }
 
   /// Returns the model, which names `original` as its program.
@@ -131,7 +132,7 @@ class Exporter {
     if (!yielded_.insert(name).second) name = p_.to.unique(name);
     made.set_output(0, name);
     const TensorType type = p_.type_in_model(id);
-    p_.to.output(name, type, p_.is_batched(type));
+    p_.to.output(name, type, p_.batch_extent(id));
     return {name};
   }
 

@@ -33,10 +33,38 @@ std::string OnnxProgram::named(std::string_view part) const {
   return fmt::format("{}.{}", bases[at(current)], part);
 }
 
-bool OnnxProgram::is_batched(const TensorType& type) const {
+void OnnxProgram::find_batch_axes() {
+  batch_axes.assign(static_cast<size_t>(program.size()), -1);
   // Compilers to FPGAs need extents that are known.
-  return !codes_in_floats() && program.batch() && type.shape.rank() > 0 &&
-         type.shape[0] == *program.batch();
+  if (codes_in_floats() || !program.batch()) return;
+  IntegerProgram larger;
+  try {
+    larger = program.with_batch(*program.batch() + 1);
+  } catch (const GraphError&) {
+    return;  // its extents are fixed
+  }
+  for (const ProgramNodeId id : ids(program)) {
+    const Shape& shape = program[id].value.type.shape;
+    const Shape& other = larger[id].value.type.shape;
+    for (int axis = shape.rank(); axis-- > 0;) {
+      if (shape[axis] != other[axis]) batch_axes[at(id)] = axis;
+    }
+  }
+}
+
+std::vector<int64_t> OnnxProgram::extents() const {
+  const auto known = out().type.shape.extents();
+  std::vector<int64_t> shape(known.begin(), known.end());
+  const int axis = batch_axes[at(current)];
+  if (axis >= 0) shape[static_cast<size_t>(axis)] = -1;
+  return shape;
+}
+
+BatchExtent OnnxProgram::batch_extent(ProgramNodeId id) const {
+  const int axis = batch_axes[at(id)];
+  if (axis < 0) return {};
+  const int64_t times = program[id].value.type.shape[axis] / *program.batch();
+  return {axis, times == 1 ? "batch" : fmt::format("{} batch", times)};
 }
 
 bool OnnxProgram::is_index(ProgramNodeId id) const {

@@ -33,6 +33,8 @@ struct OnnxProgram {
   std::vector<std::string> bases = {};        ///< prefixes of names, by node
   std::vector<Written> values = {};           ///< by node
   std::map<int32_t, std::string> names = {};  ///< of inputs and outputs, by node
+  /// The axis that grows with the batch, by node; -1 for none.
+  std::vector<int> batch_axes = {};
 
   /// True if the program's accumulators are written as floats.
   bool in_floats() const { return form != OnnxForm::Integer; }
@@ -44,7 +46,12 @@ struct OnnxProgram {
   const Written& written(size_t i) const;
   /// Returns `conv1.codes` for the node `conv1`.
   std::string named(std::string_view part) const;
-  bool is_batched(const TensorType& type) const;
+  /// Notes which axes grow with the batch, unless all extents are written.
+  void find_batch_axes();
+  /// Returns the extents of the value of the node, -1 for the one that grows with the batch.
+  std::vector<int64_t> extents() const;
+  /// Returns the name of the extent that grows with the batch, and its axis; -1 for none.
+  BatchExtent batch_extent(ProgramNodeId id) const;
   /// True for s32 indices, which are integers in both forms.
   bool is_index(ProgramNodeId id) const;
   static bool is_wide(DType dtype) { return size_of(dtype) == 2; }

@@ -10,15 +10,15 @@ namespace qtape {
 namespace {
 
 void set_type(onnx::ValueInfoProto& value, const std::string& name, const TensorType& type,
-              bool batch) {
+              const BatchExtent& batch) {
   value.set_name(name);
   auto* tensor = value.mutable_type()->mutable_tensor_type();
   tensor->set_elem_type(onnx_type(type.dtype));
   tensor->mutable_shape();
   for (int axis = 0; axis < type.shape.rank(); ++axis) {
     auto* extent = tensor->mutable_shape()->add_dim();
-    if (batch && axis == 0) {
-      extent->set_dim_param("batch");
+    if (axis == batch.axis) {
+      extent->set_dim_param(batch.name);
     } else {
       extent->set_dim_value(type.shape[axis]);
     }
@@ -128,11 +128,13 @@ onnx::NodeProto& OnnxWriter::node(std::string_view op, const std::vector<std::st
   return node;
 }
 
-void OnnxWriter::input(const std::string& name, const TensorType& type, bool batch) {
+void OnnxWriter::input(const std::string& name, const TensorType& type,
+                       const BatchExtent& batch) {
   set_type(*model_->mutable_graph()->add_input(), name, type, batch);
 }
 
-void OnnxWriter::output(const std::string& name, const TensorType& type, bool batch) {
+void OnnxWriter::output(const std::string& name, const TensorType& type,
+                        const BatchExtent& batch) {
   set_type(*model_->mutable_graph()->add_output(), name, type, batch);
 }
 

@@ -18,6 +18,12 @@ namespace qtape {
 /// Returns the ONNX element type of a dtype.
 int32_t onnx_type(DType dtype);
 
+/// The extent of a type that grows with the batch.
+struct BatchExtent {
+  int axis = -1;
+  std::string name = {};
+};
+
 class OnnxWriter {
  public:
   explicit OnnxWriter(int64_t opset);
@@ -53,8 +59,8 @@ class OnnxWriter {
   }
 
   /// Add inputs and outputs; if `batch`, the first extent is symbolic.
-  void input(const std::string& name, const TensorType& type, bool batch);
-  void output(const std::string& name, const TensorType& type, bool batch);
+  void input(const std::string& name, const TensorType& type, const BatchExtent& batch);
+  void output(const std::string& name, const TensorType& type, const BatchExtent& batch);
 
   /// States that the model uses operators of a domain other than ONNX's.
   void use_domain(std::string_view domain, int64_t version);

@@ -1,6 +1,7 @@
 #include "qtape/programs/console/interruption.h"
 
 #include <atomic>
+#include <mutex>
 
 namespace qtape::console {
 namespace {
@@ -14,6 +15,14 @@ void keep(int signal) { received = signal; }
 // Larger than any signal frame with vector registers.
 constexpr size_t stack_bytes = size_t{64} << 10;
 
+/// Handlers from before the first object, which the last one restores.
+struct Handlers {
+  std::mutex mutex;
+  int users = 0;
+  struct sigaction interrupt {};
+  struct sigaction terminate {};
+} handlers;
+
 void handle(int signal, struct sigaction& before) {
   ::sigaction(signal, nullptr, &before);
   if (before.sa_handler == SIG_IGN) return;
@@ -26,18 +35,25 @@ void handle(int signal, struct sigaction& before) {
 }  // namespace
 
 Interruption::Interruption() : stack_(stack_bytes) {
-  received = 0;
   stack_t stack{};
   stack.ss_sp = stack_.data();
   stack.ss_size = stack_.size();
   ::sigaltstack(&stack, &stack_before_);
-  handle(SIGINT, interrupt_);
-  handle(SIGTERM, terminate_);
+  const std::lock_guard lock(handlers.mutex);
+  if (handlers.users++ > 0) return;
+  received = 0;
+  handle(SIGINT, handlers.interrupt);
+  handle(SIGTERM, handlers.terminate);
 }
 
 Interruption::~Interruption() {
-  ::sigaction(SIGINT, &interrupt_, nullptr);
-  ::sigaction(SIGTERM, &terminate_, nullptr);
+  {
+    const std::lock_guard lock(handlers.mutex);
+    if (--handlers.users == 0) {
+      ::sigaction(SIGINT, &handlers.interrupt, nullptr);
+      ::sigaction(SIGTERM, &handlers.terminate, nullptr);
+    }
+  }
   ::sigaltstack(&stack_before_, nullptr);
 }
 

@@ -21,7 +21,8 @@ class Interrupted : public Error {
 
 /// During its lifetime, SIGINT and SIGTERM are only recorded; a second signal of the same kind
 /// ends the program immediately. Signals that were ignored before, as under nohup, remain
-/// ignored. At most one object may exist, in the main thread, which receives the signals.
+/// ignored. Objects of several threads, each destroyed in its own, all report a signal; the
+/// last one restores the handlers that the first one replaced.
 ///
 /// Handlers run on a separate stack: oneDNN's AVX-512 products use the stack pointer as a
 /// general register, so the frame of a handler would overwrite their data.
@@ -38,8 +39,6 @@ class Interruption {
  private:
   std::vector<std::byte> stack_;
   stack_t stack_before_{};
-  struct sigaction interrupt_ {};
-  struct sigaction terminate_ {};
 };
 
 /// "SIGINT" or "SIGTERM".

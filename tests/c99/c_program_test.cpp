@@ -25,6 +25,7 @@
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/integer_programs.h"
 #include "qtape/tests/support/skip.h"
+#include "qtape/tests/support/small_nets.h"
 
 namespace {
 
@@ -380,3 +381,39 @@ TEST_CASE("C programs: a compiler that is missing or fails says so") {
 }
 
 }  // namespace
+
+TEST_CASE("C programs: samples of self-tests that do not fit the inputs are refused") {
+  const IntegerProgram program = test::small_program();
+  const CProgram written = write_c_program(program, "net");
+  const auto refusal = [&](GoldenSample sample) {
+    return test::error_text<ArgumentError>([&] {
+      (void)write_c_self_test(program, written, "net", {.samples = {std::move(sample)}});
+    });
+  };
+  const std::vector<float> x(6);
+  CHECK(refusal({}) == "a sample of a self-test needs 1 tensors, one for each input, got 0");
+  CHECK(
+      refusal({Tensor::of<float>({5}, std::span(x).first(5))}) ==
+      "a sample of a self-test: input 'x' must be f32[2, 3] in 24 bytes, got f32[5] in 20 bytes");
+  CHECK(
+      refusal({Tensor{{DType::F32, {2, 3}}, {}}}) ==
+      "a sample of a self-test: input 'x' must be f32[2, 3] in 24 bytes, got f32[2, 3] in 0 bytes");
+}
+
+TEST_CASE("C programs: inputs without a batch are the same for all samples") {
+  const FakeQuantize grid{.scale_mode = Fixed{}};
+  test::Net net({4, 3});
+  const NodeId shared = net.add(Input{.shape = {3}, .batch = false}, {}, "shared");
+  const NodeId a = net.quantized(net.x, grid, "a"), b = net.quantized(shared, grid, "b");
+  const NodeId sum = net.quantized(net.add(Add{}, {a, b}), grid, "sum");
+  net.graph.set_outputs({sum});
+  const Parameters parameters = net.with_scales({{a, 0.5}, {b, 0.25}, {sum, 0.125}});
+  Verifier verifier(net.graph, parameters,
+                    {.batch = 4, .levels = {Level::Reference, c_level}, .runners = c_levels()});
+  for (size_t i = 0; i < verifier.inputs().size(); ++i) {
+    std::span<float> values = verifier.input(i);
+    for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(k);
+  }
+  verifier.run(4);
+  CHECK(test::mismatch(verifier) == "");
+}

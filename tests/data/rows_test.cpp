@@ -205,6 +205,25 @@ TEST_CASE("arrays: one that fits only with channels first decides for all that f
   CHECK(first(row, data::ChannelOrder::Detect, unclear) == 2);
   CHECK(first({}, data::ChannelOrder::First, unclear) == 2);
   CHECK(first({}, data::ChannelOrder::Last, unclear) == 1);
+  // An image does not decide for a sequence.
+  const std::string image = file("image.npy", {1, 3, 5, 5});
+  CHECK(error_text<ArgumentError>([&] {
+          (void)data::arrays(image, square, {{"x", {5, 5, 3}}}, data::ChannelOrder::Detect, x);
+        }) == square + ": samples [2, 2] fit with channels first and last, and " + image +
+                  " has them first: give all arrays with channels last and --channels Last, or "
+                  "--channels First if all have them first");
+  // Flat samples have channels first as well, if the caller says so.
+  const std::string flat = file("flat.npy", {1, 12});
+  const data::Dataset moved =
+      data::arrays(flat, {}, {{"x", {2, 2, 3}}}, data::ChannelOrder::First);
+  std::vector<float> pixels(12);
+  moved.read(0, 0, pixels);
+  CHECK(pixels[1] == 4);
+  // Sequences that fit only as they are stay so.
+  const std::string steps = file("steps.npy", {1, 4, 3});
+  const data::Dataset kept =
+      data::arrays(steps, {}, {{"x", {4, 3}}}, data::ChannelOrder::First);
+  CHECK(kept.columns()[0].sample.shape == Shape{4, 3});
   // A single channel has the same bytes before and after the other axes.
   const std::string grey = file("grey.npy", {1, 1, 4, 4});
   (void)data::arrays(grey, {}, {{"x", {4, 4, 1}}}, data::ChannelOrder::Detect, {}, &unclear);

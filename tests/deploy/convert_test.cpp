@@ -373,3 +373,21 @@ TEST_CASE("convert: a function that has no value for a code is refused") {
       test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); }) ==
       "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of a.quantized: limit its operand to values for which it is defined");
 }
+
+TEST_CASE("convert: inputs keep the order of the graph, whichever is used first") {
+  const FakeQuantize grid{.scale_mode = Fixed{}};
+  test::Net net({2, 3}, "signal");
+  const NodeId gate = net.add(Input{.shape = {2, 3}}, {}, "gate");
+  const NodeId a = net.quantized(gate, grid, "a");
+  const NodeId b = net.quantized(net.x, grid, "b");
+  const NodeId c = net.quantized(net.add(Mul{}, {a, b}), grid, "c");
+  net.graph.set_outputs({c});
+  Parameters parameters = net.with_scales({{a, 0.5}, {b, 0.25}, {c, 0.125}});
+  const Conversion made = convert_traced(net.graph, parameters, {});
+  std::vector<std::string> inputs;
+  for (const IntegerNode& node : made.program.nodes()) {
+    if (std::holds_alternative<integer::Input>(node.op)) inputs.push_back(node.label);
+  }
+  CHECK(inputs == std::vector<std::string>{"signal", "gate"});
+  CHECK(test::disagreement(net.graph, parameters, 2, test::Effort::All) == "");
+}

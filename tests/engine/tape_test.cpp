@@ -463,3 +463,22 @@ TEST_CASE("tape: timing adds up what kernels of nodes take, from when it begins"
   tape.set_timing(true);
   CHECK(sum() == 0);
 }
+
+TEST_CASE("tape: backward sets gradients of parameters that its roots do not reach to 0") {
+  test::Net net({1, 3});
+  const NodeId a = net.add(Mul{}, {net.x, net.parameter({3}, "a")});
+  const NodeId b = net.add(Mul{}, {net.x, net.parameter({3}, "b")});
+  const NodeId of_a = net.add(Sum{}, {a}), of_b = net.add(Sum{}, {b});
+  Parameters parameters(net.graph, 1);
+  const auto gradients_after = [&](NodeId root, bool accumulate) {
+    Tape tape(net.graph, parameters, {.roots = {root}, .accumulate_gradients = accumulate});
+    std::ranges::fill(tape.input<float>(net.x), 2.0f);
+    tape.forward(mode::qat);
+    tape.backward();
+    return std::pair{parameters.at("a").gradients<float>()[0],
+                     parameters.at("b").gradients<float>()[0]};
+  };
+  CHECK(gradients_after(of_a, false) == std::pair{2.0f, 0.0f});
+  CHECK(gradients_after(of_b, false) == std::pair{0.0f, 2.0f});
+  CHECK(gradients_after(of_a, true) == std::pair{2.0f, 2.0f});
+}

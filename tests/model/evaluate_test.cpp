@@ -90,7 +90,7 @@ TEST_CASE("feed: columns go to inputs of their name, then to the first that fits
   data::Dataset set;
   set.add("b", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4}));
   set.add("other", Tensor::of<float>({2, 1, 2}, std::vector<float>{5, 6, 7, 8}));
-  set.add_target("n", Tensor::of<int64_t>({2}, std::vector<int64_t>{9, 10}));
+  set.add("n", Tensor::of<int64_t>({2}, std::vector<int64_t>{9, 10}));
   Feed feed(inputs_of(tape), set);
   CHECK(feed.rows() == 3);
   CHECK(feed.fill_from(1) == 1);

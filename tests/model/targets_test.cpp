@@ -193,3 +193,34 @@ TEST_CASE("targets: a file of several arrays has those with the names of the ans
                              {{"kind", {2}}, {"size", {1}}});
         }) == y + ": expected an array for each answer, got none for 'size'");
 }
+
+TEST_CASE("targets: an input without a column of its name takes no target") {
+  Network net;
+  const Model model(net.input("x", {2}) + net.input("z", {2}));
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({1, 2}, std::array{1.0f, 2.0f}));
+  set.add_target("t", Tensor::of<float>({1, 2}, std::array{3.0f, 4.0f}));
+  CHECK(
+      error_text<ArgumentError>([&] { (void)predict(model, set); }) ==
+      "input 'z' f32[2]: no column of the data fits it; the data have x f32[2], target t f32[2]");
+}
+
+TEST_CASE("targets: answers of a Sigmoid are probabilities") {
+  Network net;
+  const Value logit = linear(net.input("x", {1}), 1, {.label = "fc"});
+  Model model(sigmoid(logit));
+  model.parameters().set("fc.weight", Tensor::of<float>({1, 1}, std::array{1.0f}));
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({4, 1}, std::array{-2.0f, -0.5f, 0.5f, 2.0f}));
+  set.add_target("y", Tensor::of<int32_t>({4}, std::array{0, 0, 1, 1}));
+  CHECK(evaluate(model, set).accuracy == 100);
+  const Model trained = with_loss(std::move(model), set);
+  Tape tape(trained.graph(), trained.parameters(), {.outputs = {*trained.loss()}});
+  tape.input<float>("x")[0] = 2;
+  tape.input<int32_t>("labels")[0] = 0;
+  tape.forward(mode::eval);
+  CHECK(std::fabs(double{tape.value<float>(*trained.loss())[0]} - std::log1p(std::exp(2.0))) <
+        1e-6);
+  const Model integers = quantized(trained, {}, set, 4, 1);
+  CHECK(evaluate(integers.integers(Requantization::FloatMultiply), set).accuracy == 100);
+}

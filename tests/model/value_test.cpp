@@ -254,3 +254,26 @@ TEST_CASE("values: one that was moved from is still a value") {
   const Value moved = std::move(x);
   CHECK(x.shape() == moved.shape());  // NOLINT(bugprone-use-after-move)
 }
+
+TEST_CASE("values: samples of fewer axes are aligned behind the batch") {
+  Network net;
+  const Value x = net.input("x", {2, 3}), z = net.input("z", {3});
+  const Value sum = x + z;
+  CHECK(sum.shape() == Shape{2, 3});
+  const Value difference = z - x;
+  CHECK(difference.shape() == Shape{2, 3});
+  const Graph graph = [&] {
+    Graph copy = x.graph();
+    copy.set_outputs({sum.id()});
+    return copy.with_batch(2);
+  }();
+  const Parameters none(graph, 1);
+  Tape tape(graph, none, {.outputs = {sum.id()}});
+  for (size_t i = 0; i < 6; ++i) tape.input<float>("z")[i] = static_cast<float>(i);
+  tape.forward(mode::eval);
+  CHECK(tape.value<float>(sum.id())[0] == 0);
+  CHECK(tape.value<float>(sum.id())[6] == 3);
+  CHECK(error_text<GraphError>([&] {
+          (void)reshape(z, {2});
+        }).ends_with("a sample [3] has 3 elements, reshaped to [2] it would have 2"));
+}

@@ -50,7 +50,7 @@ for set in train t10k; do  # one image of one pixel
   printf '\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1\7' >"$work/$set-images-idx3-ubyte"
   printf '\0\0\10\1\0\0\0\1\7' >"$work/$set-labels-idx1-ubyte"
 done
-check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: no column of the data fits it; the data have x u8[1, 1], labels u8[]" "$tool" verify "$data/two_inputs.json" --data "$work"
+check "images for two inputs" exits 2 "qtape: input 'left' f32[3]: no column of the data fits it; the data have x u8[1, 1], target labels u8[]" "$tool" verify "$data/two_inputs.json" --data "$work"
 echo '{"format":"qtape","version":2,"nodes":[{"label":"x","op":{"Input":{"shape":[1,68719476736],"batch":true}}},{"op":"Relu","operands":[0]}],"outputs":[1],"values":{}}' >"$work/huge.json"
 check "data that do not fit, before memory is taken" exits 2 "qtape: input 'x' f32[68719476736]: column x has u8[1, 1] per sample" "$tool" replay "$work/huge.json" --data "$work"
 cp "$work/huge.json" "$work/-x.json"

@@ -123,6 +123,16 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
   }
 }
 
+/// Names the arrays whose order of channels is not known.
+void say_unclear(const std::vector<std::string>& places) {
+  for (const std::string& place : places) {
+    console::print(
+        "{}: samples fit with channels first and last, and are taken as the model has them, "
+        "channels last; if they are first, as PyTorch has them: --channels First\n",
+        place);
+  }
+}
+
 /// Prints which inputs in floats have samples of bytes, which are scaled.
 void note_bytes(const data::Dataset& set, const DataNeeds& needs) {
   for (const data::Column& column : set.columns()) {
@@ -154,10 +164,7 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
       std::vector<std::string> unclear;
       data::Dataset set =
           data::arrays(inputs, labels, needs.wanted, options.channels, needs.answers, &unclear);
-      for (const std::string& place : unclear) {
-        console::print(
-            "{}: channels are taken to be last; if they are first: --channels First\n", place);
-      }
+      say_unclear(unclear);
       note_bytes(set, needs);
       require<ArgumentError>(set.size() > 0, "{}input: {} has no samples", prefix, inputs);
       check_targets(set, prefix + "labels", labels, needs);

@@ -5,7 +5,10 @@
 #include <bit>
 #include <filesystem>
 
+#include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/analysis.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
 #include "qtape/model/recipe.h"
@@ -244,6 +247,24 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
   return result.report_failure;
 }
 
+/// Returns a text of the losses that are added up.
+std::string loss_text(const Graph& graph) {
+  const std::vector<NodeId> losses = graph.losses();
+  const std::vector<bool> needed = needed_for(graph, losses);
+  std::vector<std::string> parts;
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    if (!needed[at(id)] || !is_any<SoftmaxCrossEntropy, MeanSquaredError>(node.op)) continue;
+    NodeId target = node.operands[1];
+    while (is_view(graph[target].op)) target = graph[target].operands[0];
+    const bool classes = std::holds_alternative<SoftmaxCrossEntropy>(node.op);
+    parts.push_back(fmt::format(
+        "{} '{}'", classes ? "cross-entropy of the labels" : "mean squared error from",
+        printable(graph[target].label)));
+  }
+  return parts.empty() ? "that of the model" : fmt::format("{}", fmt::join(parts, " + "));
+}
+
 /// Outputs of the run, of which the process that leads writes all.
 void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
   // A pipe that was read from cannot be written.
@@ -297,6 +318,7 @@ void train(TrainCommand& command) {
          report.accuracy_before);
     if (compares_classes(start->graph(), data.train)) start = before_softmax(std::move(*start));
     model = with_loss(std::move(*start), data.train);
+    console::print("loss: {}\n", loss_text(model.graph()));
     if (trained == Trained::New) {
       say_ends(model.graph(), command.recipe);
       model = quantized(model, command.recipe, data.train, usual_calibration_samples,

@@ -20,17 +20,19 @@ std::span<const float> answers(const Verifier& verifier, Level level, int64_t co
 }
 
 /// True if both answers have the same class at each of `places` places.
-bool same_classes(std::span<const float> a, std::span<const float> b, size_t places) {
+bool same_classes(std::span<const float> a, std::span<const float> b, size_t places,
+                  float threshold) {
   const size_t classes = a.size() / places;
   for (size_t at = 0; at < a.size(); at += classes) {
-    if (predicted(a.subspan(at, classes)) != predicted(b.subspan(at, classes))) return false;
+    const int64_t of_a = predicted(a.subspan(at, classes), threshold);
+    if (of_a != predicted(b.subspan(at, classes), threshold)) return false;
   }
   return true;
 }
 
 /// Counts samples with a predicted class that differs between levels.
 void compare_classes(const Verifier& verifier, int64_t count, size_t width, size_t places,
-                     LevelScores& to) {
+                     float threshold, LevelScores& to) {
   for (const Level level : verifier.levels()) {
     const Level base = level == Level::Float ? Level::Exact : Level::Reference;
     if (std::ranges::count(verifier.levels(), base) == 0) continue;
@@ -39,7 +41,8 @@ void compare_classes(const Verifier& verifier, int64_t count, size_t width, size
     const auto b = answers(verifier, base, count, width);
     for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
       const size_t at = row * width;
-      different += same_classes(a.subspan(at, width), b.subspan(at, width), places) ? 0 : 1;
+      different +=
+          same_classes(a.subspan(at, width), b.subspan(at, width), places, threshold) ? 0 : 1;
     }
   }
 }
@@ -97,7 +100,8 @@ std::optional<LevelScores> Samples::run_data(const data::Dataset& dataset) {
     }
     if (choice && choice->kind == MetricKind::Accuracy) {
       const auto places = static_cast<size_t>(places_of(*choice, dataset));
-      compare_classes(verifier, count, static_cast<size_t>(width), places, found);
+      compare_classes(verifier, count, static_cast<size_t>(width), places, choice->threshold,
+                      found);
     }
     show_progress("samples", first + count, dataset.size());
   });

@@ -72,13 +72,6 @@ std::vector<int64_t> set_axes(const integer::Normalize& op, int rank) {
   return axes;
 }
 
-std::vector<int64_t> extents_of(OnnxProgram& p) {
-  const auto extents = p.out().type.shape.extents();
-  std::vector<int64_t> shape(extents.begin(), extents.end());
-  if (p.is_batched(p.out().type)) shape[0] = -1;
-  return shape;
-}
-
 /// Adds d and v of each set of the codes less their zero point, in s64.
 std::pair<std::string, std::string> deviations(const integer::Normalize& op, OnnxProgram& p,
                                                const std::string& q) {
@@ -126,7 +119,7 @@ inline Written write(const integer::Normalize& op, OnnxProgram& p) {
   std::string q = p.cast(p.channels_last(0), DType::S64, "wide");
   if (x.zero_point != 0) q = w.apply("Sub", q, w.number(x.zero_point), "differences");
   if (op.groups > 1) {
-    std::vector<int64_t> shape = extents_of(p);
+    std::vector<int64_t> shape = p.extents();
     shape.back() /= op.groups;
     shape.insert(shape.end() - 1, op.groups);
     q = p.to.apply("Reshape", {q, p.to.numbers(p.named("shape"), shape)}, p.named("groups"));
@@ -134,7 +127,7 @@ inline Written write(const integer::Normalize& op, OnnxProgram& p) {
   const auto [d, v] = deviations(op, p, q);
   std::string h = quotient(op, w, d, v);
   if (op.groups > 1) {
-    h = p.to.apply("Reshape", {h, p.to.numbers(p.named("shape"), extents_of(p))},
+    h = p.to.apply("Reshape", {h, p.to.numbers(p.named("shape"), p.extents())},
                    p.named("channels"));
   }
   const auto channels = [&](std::string_view part, const Tensor& tensor) {

@@ -69,7 +69,7 @@ Written sum_in_floats(OnnxProgram& p, const integer::Sum& op) {
 
 inline Written write(const integer::Input&, OnnxProgram& p) {
   const std::string& name = p.names[p.current.index];
-  p.to.input(name, p.out().type, p.is_batched(p.out().type));
+  p.to.input(name, p.out().type, p.batch_extent(p.current));
   return {name};
 }
 
@@ -133,14 +133,11 @@ inline Written write(const integer::Transpose& op, OnnxProgram& p) {
 }
 
 inline Written write(const integer::Reshape&, OnnxProgram& p) {
-  const auto extents = p.out().type.shape.extents();
-  std::vector<int64_t> shape(extents.begin(), extents.end());
-  if (p.is_batched(p.in(0).type) && p.is_batched(p.out().type)) shape[0] = -1;
   // With one channel or one position both layouts have the same order of elements.
   const Shape& x = p.in(0).type.shape;
   const bool same = x.rank() >= 3 && (x[-1] == 1 || x.elements() == x[0] * x[-1]);
   const std::string from = same ? p.written(0).name : p.channels_last(0);
-  return {p.to.apply("Reshape", {from, p.to.numbers(p.named("shape"), shape)},
+  return {p.to.apply("Reshape", {from, p.to.numbers(p.named("shape"), p.extents())},
                      p.named("reshaped"))};
 }
 
