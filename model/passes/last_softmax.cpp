@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
 namespace {
