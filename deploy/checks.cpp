@@ -177,6 +177,25 @@ Verdict check_leaves(const Graph& graph, const Parameters& parameters,
   return {};
 }
 
+Graph with_larger_batch(const Graph& graph) {
+  if (!graph.batch()) return graph;
+  try {
+    return graph.with_batch(*graph.batch() + 1);
+  } catch (const GraphError&) {
+    return graph;
+  }
+}
+
+Verdict check_samples(const Graph& graph, const Graph& larger, NodeId id) {
+  if (!is_any<Sum, Mean, Max, ArgMax>(graph[id].op)) return {};
+  const auto grows = [&](NodeId each) {
+    return graph[each].type.shape != larger[each].type.shape;
+  };
+  if (grows(id) || !grows(graph[id].operands[0])) return {};
+  return {.reason = "mixes the samples of the batch, so answers to a sample depend on others",
+          .remedy = "reduce the axes of a sample alone"};
+}
+
 bool can_show(const IntegerValue& value, const Shape& shape) {
   const bool kept = shape.rank() > 0 && shape[-1] == value.type.shape[-1];
   return value.scales.size() <= 1 || kept;

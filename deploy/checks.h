@@ -30,6 +30,9 @@ Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id)
 Verdict check_bias(std::span<const float> values, const std::string& fault);
 /// Checks quantized weights; `fault` is the reason if there are none.
 Verdict check_weights(std::span<const float> values, const std::string& fault);
+/// Checks that a node does not add up or choose among samples: programs of other batches would
+/// have other results. `larger` is `with_larger_batch(graph)`.
+Verdict check_samples(const Graph& graph, const Graph& larger, NodeId id);
 /// Checks gamma and beta of a norm.
 Verdict check_leaves(const Graph& graph, const Parameters& parameters, const LoweredNorm& norm);
 /// Checks a node that is to be an output of a program, in floats or in integers.
@@ -37,6 +40,9 @@ Verdict check_output(const IntegerForm& form, bool integer_outputs);
 
 /// True if a value can be reshaped to `shape`: scales of channels belong to the last axis.
 bool can_show(const IntegerValue& value, const Shape& shape);
+
+/// Returns `graph` with one more sample in its batch; as it is, if its batch is fixed.
+Graph with_larger_batch(const Graph& graph);
 
 /// Returns the lookup table of a quantizer that follows a function of codes, see code_table.
 CodeTable table_of(const Graph& graph, const Parameters& parameters,

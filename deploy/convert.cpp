@@ -32,6 +32,7 @@ class Converter {
         parameters_(parameters),
         options_(options),
         lowered_(lower(graph)),
+        larger_(with_larger_batch(graph)),
         program_(options.requantization) {
     for (const NodeId id : ids(graph_)) {
       const Node& node = graph_[id];
@@ -97,6 +98,7 @@ class Converter {
     for (const NodeId id : ids(graph_)) {
       if (!needed[at(id)]) continue;
       add(id, lowered_.analysis.refusal(id));
+      add(id, check_samples(graph_, larger_, id));
       if (!lowered_.analysis.refusal(id).reason.empty()) continue;
       if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
       if (lowered_.op(id).norm)
@@ -156,17 +158,9 @@ class Converter {
   }
 
   /// Returns the axis of the node that grows with the batch, if there is exactly one.
-  std::optional<int> batch_axis(NodeId id) {
-    if (!graph_.batch()) return std::nullopt;
-    if (!larger_) {
-      try {
-        larger_ = graph_.with_batch(*graph_.batch() + 1);
-      } catch (const GraphError&) {
-        larger_ = graph_;
-      }
-    }
+  std::optional<int> batch_axis(NodeId id) const {
     const Shape& one = graph_[id].type.shape;
-    const Shape& other = (*larger_)[id].type.shape;
+    const Shape& other = larger_[id].type.shape;
     std::optional<int> found;
     for (int axis = 0; axis < one.rank(); ++axis) {
       if (one[axis] == other[axis]) continue;
@@ -371,8 +365,8 @@ class Converter {
   const Parameters& parameters_;
   const ConvertOptions& options_;
   Lowered lowered_;
+  Graph larger_;  // of a batch larger by one
   IntegerProgram program_;
-  std::optional<Graph> larger_;  // batch larger by one
   std::map<NodeId, ProgramNodeId> inputs_;
   std::vector<Task> tasks_;
   std::vector<ProgramNodeId> built_;          // results that tasks still need

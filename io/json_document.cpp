@@ -68,7 +68,7 @@ class Builder {
   [[noreturn]] bool parse_error(size_t byte, const std::string&,
                                 const Parser::exception& error) {
     if (dynamic_cast<const Parser::parse_error*>(&error) != nullptr) {
-      fail<FormatError>("/: is not JSON: wrong or missing text at byte {}", byte);
+      fail<FormatError>("/: is not JSON: unexpected or missing text at byte {}", byte);
     }
     // Number out of range: the message names the number after nlohmann's own "[id] " prefix.
     const std::string_view what = error.what();
@@ -162,7 +162,7 @@ Json parse_document(std::string_view text) {
   // The parser treats a NUL byte as the end of the text.
   const size_t nul = text.find('\0');
   require<FormatError>(nul == std::string_view::npos,
-                       "/: is not JSON: wrong or missing text at byte {}", nul + 1);
+                       "/: is not JSON: unexpected or missing text at byte {}", nul + 1);
   return builder.take();
 }
 

@@ -337,7 +337,7 @@ class Run {
     const auto best = sections.find("best");
     if (options_.keep_best && best != sections.end()) best_values_ = best->second;
     require<ArgumentError>(oscillations_.has_value() == sections.contains("oscillations"),
-                           "oscillations: the checkpoint is of a run {}",
+                           "oscillations: the checkpoint is from a run {}",
                            oscillations_ ? "without them, got some" : "with them, got none");
     if (oscillations_) oscillations_->load(settings::section_of(sections, "oscillations"));
     optimizer_.load(settings::section_of(sections, "optimizer"));
@@ -384,13 +384,15 @@ FitInterrupted::FitInterrupted(int signal, const FitProgress& progress,
 
 std::string skipped_text(const FitResult& result) {
   if (result.skipped_batches + result.non_finite_elements == 0) return {};
-  return fmt::format("skipped {} batches without a finite loss, {} NaN or infinite elements",
-                     result.skipped_batches, result.non_finite_elements);
+  return fmt::format("skipped {} batch{} without a finite loss, {} NaN or infinite element{}",
+                     result.skipped_batches, result.skipped_batches == 1 ? "" : "es",
+                     result.non_finite_elements, result.non_finite_elements == 1 ? "" : "s");
 }
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
   check_options(options);
   const FloatEnvironment floats;
+  check_scales(model, options.quantization.value_or(QuantizationSchedule{}));
   return during("training", {}, [&] { return Run(model, dataset, options).run(); });
 }
 

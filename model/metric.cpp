@@ -266,7 +266,7 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
   labels_.resize(static_cast<size_t>(places_of(choice, dataset)));
   const int64_t classes = dataset.columns()[choice.column].classes;
   require<ArgumentError>(classes <= std::max<int64_t>(2, width),
-                         "the data has {} classes, the model {}", classes, width);
+                         "the data have {} classes, the model has {}", classes, width);
   require<ArgumentError>(choice.kind == MetricKind::Accuracy || (classes == 2 && width <= 2),
                          "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got "
                          "{} and {}",

@@ -307,7 +307,7 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   const std::vector<size_t> targets = target_columns(dataset);
   require<GraphError>(
       outputs.size() == 1 || targets.size() == outputs.size(),
-      "the model has {} answers and the data {} targets: a loss needs one target for each "
+      "the model has {} answers, but the data have {} targets: a loss needs one target for each "
       "answer, or build it in C++",
       outputs.size(), targets.size());
   std::optional<NodeId> loss;

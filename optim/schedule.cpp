@@ -149,7 +149,7 @@ void require_same_schedule(const Schedule& of_run, const Schedule& of_checkpoint
   const Section wanted = to_section(of_run);
   const Section kept = to_section(of_checkpoint);
   require<ArgumentError>(wanted.kind == kept.kind,
-                         "schedule: the checkpoint is of a run with {}, got {}", kept.kind,
+                         "schedule: the checkpoint is from a run with {}, got {}", kept.kind,
                          wanted.kind);
   for (const auto& [key, value] : wanted.settings) {
     require<ArgumentError>(settings::same_setting(kept.settings.at(key), value),

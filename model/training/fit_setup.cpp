@@ -29,8 +29,9 @@ NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   const Node& loss = model.graph()[*model.loss()];
   if (!std::holds_alternative<SoftmaxCrossEntropy>(loss.op)) return *model.loss();
   const int64_t classes = model.graph()[loss.operands[0]].type.shape[-1];
-  require<ArgumentError>(dataset.classes() <= classes, "the data has {} classes, the model {}",
-                         dataset.classes(), classes);
+  require<ArgumentError>(dataset.classes() <= classes,
+                         "the data have {} classes, the model has {}", dataset.classes(),
+                         classes);
   return *model.loss();
 }
 
@@ -104,12 +105,24 @@ void check_options(const FitOptions& options) {
       std::isfinite(options.max_gradient_norm) && options.max_gradient_norm >= 0,
       "max_gradient_norm must be finite and at least 0, got {}", options.max_gradient_norm);
   require<ArgumentError>(!options.score || (options.validation && !options.metric),
-                         "score needs validation, and no metric");
+                         "score needs validation data and cannot be combined with metric");
   require_valid("gradient_precision", options.gradient_precision);
   check_display(options);
   check_augmentation(options.augmentation);
   validate(options.oscillations);
   check_checkpoint(options);
+}
+
+void check_scales(const Model& model, const QuantizationSchedule& schedule) {
+  if (schedule.freeze != 0) return;
+  for (const NodeId id : quantizers(model.graph())) {
+    for (const QParams<double>& each : qparams(model.graph(), model.parameters(), id)) {
+      require<ArgumentError>(each.scale > 0,
+                             "quantization: freeze is 0, and {} has never observed any values: "
+                             "calibrate the model first, or freeze later",
+                             model.graph().describe(id));
+    }
+  }
 }
 
 Shards shards_of(const Model& model, const FitOptions& options) {

@@ -10,6 +10,8 @@ namespace qtape {
 
 /// Throws ArgumentError for options out of range or without effect.
 void check_options(const FitOptions& options);
+/// Throws ArgumentError if `schedule` never lets quantizers observe, and one has no scale yet.
+void check_scales(const Model& model, const QuantizationSchedule& schedule);
 
 /// Returns the shards of this process, see FitOptions::shards. Throws ArgumentError unless they
 /// divide the batch and there is one for each process.

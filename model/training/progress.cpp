@@ -30,13 +30,13 @@ double real_in(const Section& section, const std::string& key) {
 void require_same_run(const Section& section, const RunSettings& run) {
   require<ArgumentError>(
       shards_of(section) == run.shards.total,
-      "the checkpoint is of a run with {} shards, which cannot be continued with {}",
+      "the checkpoint is from a run with {} shards, which cannot be continued with {}",
       shards_of(section), run.shards.total);
   for (const auto& [key, value] : kept_settings(run)) {
     if (!section.settings.contains(key)) continue;  // checkpoints had none at first
     const int64_t kept = count_in(section, key);
-    require<ArgumentError>(kept == value, "{}: the checkpoint is of a run with {}, got {}", key,
-                           kept, value);
+    require<ArgumentError>(kept == value, "{}: the checkpoint is from a run with {}, got {}",
+                           key, kept, value);
   }
 }
 

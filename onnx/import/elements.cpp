@@ -189,7 +189,8 @@ OnnxValue OnnxOperators::with_operand(const Op& op, OnnxValue a, int k, bool fir
 }
 
 void ElementOperators::batch_normalization() {
-  expect_attribute("training_mode", 0);
+  require<FormatError>(node.integer("training_mode", 0) == 0,
+                       "exported in training mode: call model.eval() before the export");
   expect_attribute("spatial", 1);
   // ONNX's momentum is the weight of the old statistics.
   const BatchNorm op{.momentum = 1.0 - static_cast<double>(node.real("momentum", 0.9f)),

@@ -122,6 +122,17 @@ void OnnxImporter::declare(const onnx::ValueInfoProto& value) {
 
 namespace {
 
+/// Returns the text of a type of elements that inputs cannot have.
+std::string unreadable_type(int type) {
+  using Proto = onnx::TensorProto;
+  const std::string& name = Proto::DataType_Name(static_cast<Proto::DataType>(type));
+  const bool floats =
+      type == Proto::FLOAT16 || type == Proto::BFLOAT16 || type == Proto::DOUBLE;
+  return fmt::format("expected FLOAT, INT32 or INT64, got {}{}",
+                     name.empty() ? fmt::format("type {}", type) : name,
+                     floats ? ": export model.float()" : "");
+}
+
 /// Appends the extents of an input, 1 for the batch. Returns why there are none, or nothing.
 std::string read_extents(const onnx::TensorShapeProto& shape, int batch,
                          std::vector<int64_t>& extents) {
@@ -150,11 +161,7 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   const bool integers = type.elem_type() == onnx::TensorProto::INT64 ||
                         type.elem_type() == onnx::TensorProto::INT32;
   if (type.elem_type() != onnx::TensorProto::FLOAT && !integers) {
-    const std::string& name = onnx::TensorProto::DataType_Name(
-        static_cast<onnx::TensorProto::DataType>(type.elem_type()));
-    return problems_.add(place,
-                         "expected FLOAT, INT32 or INT64, got " +
-                             (name.empty() ? fmt::format("type {}", type.elem_type()) : name));
+    return problems_.add(place, unreadable_type(type.elem_type()));
   }
   OnnxValue value{.id = {}, .shape = {}};
   value.batch = onnx_batch_axis(input, by_steps);

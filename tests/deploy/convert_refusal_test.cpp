@@ -329,3 +329,18 @@ TEST_CASE("convert: a verifier takes models of several inputs, and sound options
     std::ranges::copy(before, verifier.input(i).begin());
   }
 }
+
+TEST_CASE("convert: answers that depend on other samples are refused") {
+  test::Net net({4, 3});
+  const FakeQuantize grid{.scale_mode = Fixed{}};
+  const NodeId x = net.quantized(net.x, grid, "x");
+  const NodeId mean =
+      net.quantized(net.add(Mean{.axes = {0}, .keep_dims = true}, {x}, "mean"), grid, "mean");
+  const NodeId y = net.quantized(net.add(Sub{}, {x, mean}), grid, "y");
+  net.graph.set_outputs({y});
+  const Parameters parameters = net.with_scales({{x, 0.5}, {mean, 0.25}, {y, 0.25}});
+  CHECK(
+      test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); })
+          .ends_with("mixes the samples of the batch, so answers to a sample depend on others: "
+                     "reduce the axes of a sample alone"));
+}

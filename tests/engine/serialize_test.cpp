@@ -154,8 +154,9 @@ TEST_CASE("format: save, load and replay give the same bits") {
 }
 
 TEST_CASE("format: faults in the text are named by a JSON pointer") {
-  CHECK(error_of("") == "/: is not JSON: wrong or missing text at byte 1");
-  CHECK(error_of("{\"format\": NaN}") == "/: is not JSON: wrong or missing text at byte 12");
+  CHECK(error_of("") == "/: is not JSON: unexpected or missing text at byte 1");
+  CHECK(error_of("{\"format\": NaN}") ==
+        "/: is not JSON: unexpected or missing text at byte 12");
   CHECK(error_of("[]") == "/: expected an object, got an array");
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(error_of(R"({"format": "onnx"})") == "/format: expected \"qtape\", got \"onnx\"");

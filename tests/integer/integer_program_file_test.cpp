@@ -55,7 +55,7 @@ TEST_CASE("integer program: weights and biases that were touched break the certi
 }
 
 TEST_CASE("integer program: faults in the text are named by a JSON pointer") {
-  CHECK(error_of("") == "/: is not JSON: wrong or missing text at byte 1");
+  CHECK(error_of("") == "/: is not JSON: unexpected or missing text at byte 1");
   CHECK(error_of("[]") == "/: expected an object, got an array");
   CHECK(error_of("{}") == "/: \"format\" is missing");
   CHECK(damage("\"qtape\"", "\"onnx\"") == "/format: expected \"qtape\", got \"onnx\"");

@@ -52,11 +52,11 @@ TEST_CASE("json document: a key that an object has twice is refused where it is"
 
 TEST_CASE("json document: a NUL byte and what lies after it are no JSON") {
   CHECK(error_of(std::string_view("[1]\0", 4)) ==
-        "/: is not JSON: wrong or missing text at byte 4");
+        "/: is not JSON: unexpected or missing text at byte 4");
   CHECK(error_of(std::string_view("[1]\0{\"x\":2}", 11)) ==
-        "/: is not JSON: wrong or missing text at byte 4");
+        "/: is not JSON: unexpected or missing text at byte 4");
   CHECK(error_of(std::string_view("[\0]", 3)) ==
-        "/: is not JSON: wrong or missing text at byte 2");
+        "/: is not JSON: unexpected or missing text at byte 2");
   CHECK(error_of("\"\\u0000\"") == "no error");
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <limits>
 
+#include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/small_fit.h"
@@ -273,7 +274,7 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
         }) == "the model has no loss: no output from which training can start");
   Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
   CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, small_digits().train, quiet(1)); }) ==
-        "the data has 10 classes, the model 9");
+        "the data have 10 classes, the model has 9");
   CHECK(model.parameters().sha256() == before);
 }
 
@@ -293,23 +294,23 @@ TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all"
   };
   CHECK(error([](FitOptions&) {}) == "no error");
   CHECK(error([](FitOptions& o) { o.epochs = 3; }) ==
-        "planned_epochs: the checkpoint is of a run with 2, got 3");
+        "planned_epochs: the checkpoint is from a run with 2, got 3");
   CHECK(error([](FitOptions& o) { o.epochs = 1; }) ==
-        "planned_epochs: the checkpoint is of a run with 2, got 1");
+        "planned_epochs: the checkpoint is from a run with 2, got 1");
   CHECK(error([](FitOptions& o) {
           o.batch = 32;
-        }).starts_with("batch: the checkpoint is of a run with "));
+        }).starts_with("batch: the checkpoint is from a run with "));
   CHECK(error([](FitOptions& o) { o.seed = 9; }) ==
-        "seed: the checkpoint is of a run with 1, got 9");
+        "seed: the checkpoint is from a run with 1, got 9");
   CHECK(error([](FitOptions&) {}, small_digits().train.size() - 1)
-            .starts_with("samples: the checkpoint is of a run with "));
+            .starts_with("samples: the checkpoint is from a run with "));
   CHECK(error([](FitOptions& o) { o.schedule = ConstantRate{}; }) ==
-        "schedule: the checkpoint is of a run with Cosine, got ConstantRate");
+        "schedule: the checkpoint is from a run with Cosine, got ConstantRate");
   CHECK(error([](FitOptions& o) { o.learning_rate = 0.5; })
             .starts_with("epochs, learning_rate, schedule and warm_up must be those of the "
                          "checkpoint: base is "));
   CHECK(error([](FitOptions& o) { o.oscillations.damping = 1; }) ==
-        "oscillations: the checkpoint is of a run without them, got some");
+        "oscillations: the checkpoint is from a run without them, got some");
 }
 
 TEST_CASE("fit: a stopped model continues from its own progress, not from an older one") {
@@ -357,7 +358,7 @@ TEST_CASE("fit: what cannot be or has no effect is refused before the first step
   CHECK(error([](O& o) { o.sections["progress"] = {}; }) ==
         "sections: 'progress' is written by fit itself");
   CHECK(error([](O& o) { o.validation = {}, o.score = MetricKind::Accuracy; }) ==
-        "score needs validation, and no metric");
+        "score needs validation data and cannot be combined with metric");
   CHECK(
       error([](O& o) { o.score = MetricKind::AreaUnderCurve; }) ==
       "validation: the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got 10 and 10");
@@ -380,4 +381,20 @@ TEST_CASE("fit: the floating-point settings of the caller change no bit and are 
     CHECK(after == rounding);
     CHECK(trained == expected);
   }
+}
+
+TEST_CASE("fit: scales that never observe anything are refused before the first step") {
+  Model model(quantized(without_quantizers(small_model().graph()),
+                        QuantizationRecipe{.scales = ScaleOrigin::LSQ}));
+  FitOptions options = quiet(1);
+  options.quantization = QuantizationSchedule{.freeze = 0};
+  const auto refusal = [&] {
+    return error_text<ArgumentError>([&] { (void)fit(model, small_digits().train, options); });
+  };
+  CHECK(refusal().starts_with("quantization: freeze is 0, and "));
+  CHECK(refusal().ends_with(
+      " has never observed any values: calibrate the model first, or freeze "
+      "later"));
+  options.quantization = QuantizationSchedule{.freeze = 1};
+  CHECK(refusal() == "no error");
 }

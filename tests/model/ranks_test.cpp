@@ -109,7 +109,7 @@ TEST_CASE(
   CHECK(train_alone(options) == expected);
   options.shards = 4;
   CHECK(error_text<ArgumentError>([&] { (void)train_alone(options); }) ==
-        "the checkpoint is of a run with 8 shards, which cannot be continued with 4");
+        "the checkpoint is from a run with 8 shards, which cannot be continued with 4");
 }
 
 TEST_CASE("fit: samples that are not finite count and end alike on all ranks") {

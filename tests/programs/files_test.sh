@@ -53,7 +53,7 @@ check "convert refuses a program by its name" exits 1 "$work/p.json: /program: t
 # What is no file of ours.
 cp "$work/m.json" "$work/nul.json"
 printf '\0{"more": 1}' >>"$work/nul.json"
-check "text after a NUL byte" exits 1 'nul.json: /: is not JSON: wrong or missing text at byte' "$tool" inspect "$work/nul.json"
+check "text after a NUL byte" exits 1 'nul.json: /: is not JSON: unexpected or missing text at byte' "$tool" inspect "$work/nul.json"
 sed 's/"label":"fc1"/"label":"fc1","label":"fc1"/' "$work/m.json" >"$work/key.json"
 check "a key twice" exits 1 '/label: the object has this key twice' "$tool" inspect "$work/key.json"
 printf '{"format":"qtape","version":2,"nodes":[],"values":{"\\u001b[2J%0100d":1}}' 0 >"$work/escape.json"

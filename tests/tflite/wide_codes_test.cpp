@@ -140,8 +140,9 @@ TEST_CASE("tflite: programs whose layers change the type of codes are refused") 
         "in QUANTIZE alone");
   CodeGrid affine = wide_grid(0.004);
   affine.zero_point = 7;
-  CHECK(error_text<GraphError>([&] { (void)to_tflite(wide_layers(affine)); }) ==
-        "Requantize 'fc': codes of 16 bits have the zero point 7, expected 0");
+  CHECK(
+      error_text<GraphError>([&] { (void)to_tflite(wide_layers(affine)); }) ==
+      "Requantize 'fc': codes of 16 bits have the zero point 7, expected 0: calibrate with --signed-activations");
 }
 
 TEST_CASE("tflite: weights of 4 bits are INT4 where there is a kernel, others are named") {

@@ -95,8 +95,10 @@ int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& v
   const DType dtype = value.type.dtype;
   const std::optional<TfliteType> type = type_of_codes(dtype);
   check(type.has_value(), "codes are {}, expected s8 or s16", to_string_view(dtype));
-  check(dtype != DType::S16 || value.zero_point == 0,
-        "codes of 16 bits have the zero point {}, expected 0", value.zero_point);
+  check(
+      dtype != DType::S16 || value.zero_point == 0,
+      "codes of 16 bits have the zero point {}, expected 0: calibrate with --signed-activations",
+      value.zero_point);
   const Shape stored = shape.value_or(value.type.shape);
   check(stored.rank() <= most_axes, "has {} axes, TensorFlow Lite Micro takes up to {}",
         stored.rank(), most_axes);

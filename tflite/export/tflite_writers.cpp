@@ -13,8 +13,10 @@ void write_tflite(const IntegerOp& op, TfliteProgram& p) {
         if constexpr (WritesTflite<std::decay_t<decltype(each)>>) {
           write(each, p);
         } else {
-          fail<GraphError>("{} is not written as an operator of TensorFlow Lite Micro",
-                           each.name);
+          fail<GraphError>(
+              "{} is not written as an operator of TensorFlow Lite Micro: `qtape export c` "
+              "writes all ops",
+              each.name);
         }
       },
       op);

@@ -85,7 +85,7 @@ TEST_CASE("safetensors: what is wrong is named") {
   CHECK(message(file_of("{}").substr(0, 9)) == "x: cut off: expected 2 bytes of header, got 1");
   CHECK(message(file_of("[]")) ==
         "x: expected a safetensors file, whose header begins with '{'");
-  CHECK(message(file_of("{")) == "x: /: is not JSON: wrong or missing text at byte 2");
+  CHECK(message(file_of("{")) == "x: /: is not JSON: unexpected or missing text at byte 2");
   CHECK(message(file_of("{}", "1")) == "x: expected 0 bytes of data, got 1");
   CHECK(message(file_of(R"({"a": 1})")) ==
         "x: /a: expected an object with dtype, shape and data_offsets, got 1");
