@@ -23,6 +23,9 @@ target_compile_options(qtape_options INTERFACE
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-munroll-only-small-loops QTAPE_HAS_UNROLL_SETTING)
 set(QTAPE_COLD_OPTIONS -Og)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND QTAPE_COLD_OPTIONS -Wno-maybe-uninitialized)  # false alarms of GCC 14 at this level
+endif()
 if(QTAPE_HAS_UNROLL_SETTING)
   list(APPEND QTAPE_COLD_OPTIONS -munroll-only-small-loops -mvzeroupper)
 endif()

@@ -9,27 +9,27 @@
 #include "qtape/integer/rules/rule_table.h"
 
 namespace qtape {
-namespace {
 
-class Analyzer {
+class GrowingAnalysis::Analyzer {
  public:
-  explicit Analyzer(const Graph& graph)
-      : graph_(graph), constant_(constant_nodes(graph)), blocked_(constant_.size()) {
+  explicit Analyzer(const Graph& graph) : graph_(graph) {}
+
+  const IntegerAnalysis& extend() {
+    const auto known = static_cast<int32_t>(constant_.size());
+    extend_constant(graph_, constant_);
+    blocked_.resize(constant_.size());
     result_.forms.resize(constant_.size());
     result_.origins.resize(constant_.size());
     result_.refusals.resize(constant_.size());
-  }
-
-  IntegerAnalysis run() {
-    for (const NodeId id : ids(graph_)) {
-      id_ = id;
+    for (id_ = NodeId{known}; id_.index < graph_.size(); ++id_.index) {
       const Node& node = graph_[id_];
       const bool view = is_view(node.op);
       result_.origins[at(id_)] = view ? result_.origin(node.operands[0]) : id_;
       form() = view ? shown() : is_quantizer(node.op) ? quantizer() : other();
     }
-    return std::move(result_);
+    return result_;
   }
+  IntegerAnalysis result() && { return std::move(result_); }
 
  private:
   IntegerForm& form() { return result_.forms[at(id_)]; }
@@ -125,9 +125,19 @@ class Analyzer {
   std::vector<bool> blocked_;
 };
 
-}  // namespace
+GrowingAnalysis::GrowingAnalysis(const Graph& graph)
+    : analyzer_(std::make_unique<Analyzer>(graph)) {}
 
-IntegerAnalysis analyze_integers(const Graph& graph) { return Analyzer(graph).run(); }
+GrowingAnalysis::~GrowingAnalysis() = default;
+
+const IntegerAnalysis& GrowingAnalysis::extend() { return analyzer_->extend(); }
+
+IntegerAnalysis GrowingAnalysis::result() && {
+  (void)extend();
+  return std::move(*analyzer_).result();
+}
+
+IntegerAnalysis analyze_integers(const Graph& graph) { return GrowingAnalysis(graph).result(); }
 
 std::vector<float> leaf_values(const Graph& graph, const Parameters& parameters, NodeId leaf) {
   const Node& node = graph[leaf];

@@ -2,6 +2,7 @@
 // programs both read it, so they cannot disagree on which nodes are integer.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,22 @@ struct IntegerAnalysis {
 
 /// Never throws: nodes without an integer form are reported in `refusals`.
 IntegerAnalysis analyze_integers(const Graph& graph);
+
+/// Analysis of a graph that grows.
+class GrowingAnalysis {
+ public:
+  /// `graph` must outlive the analysis.
+  explicit GrowingAnalysis(const Graph& graph);
+  ~GrowingAnalysis();
+
+  /// Analyzes nodes that were added; returns the analysis of all, which the next call changes.
+  const IntegerAnalysis& extend();
+  IntegerAnalysis result() &&;
+
+ private:
+  class Analyzer;
+  std::unique_ptr<Analyzer> analyzer_;
+};
 
 /// Returns the f32 values of a leaf.
 std::vector<float> leaf_values(const Graph& graph, const Parameters& parameters, NodeId leaf);

@@ -12,7 +12,7 @@
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/completion.h"
 #include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
@@ -186,25 +186,6 @@ class Inserter {
   int inserted_ = 0;
 };
 
-/// Returns the nodes that must be quantized before the graph's answers can have integers.
-std::set<NodeId> unquantized_nodes(const Graph& graph) {
-  const IntegerAnalysis analysis = analyze_integers(graph);
-  const std::vector<NodeId> answers = shipped_answers(graph);
-  const std::vector<bool> needed = needed_for(graph, answers);
-  std::set<NodeId> found;
-  for (int32_t i = 0; i < graph.size(); ++i) {
-    const NodeId id = analysis.refusal(NodeId{i}).unquantized;
-    if (needed[static_cast<size_t>(i)] && id.index >= 0) found.insert(id);
-  }
-  for (NodeId id : answers) {
-    const Node& origin = graph[analysis.origin(id)];
-    const bool given =
-        std::holds_alternative<Input>(origin.op) && origin.type.dtype == DType::F32;
-    if (analysis[id].kind == IntegerKind::Pending || given) found.insert(id);
-  }
-  return found;
-}
-
 /// Returns the nodes that are averaged by a mean.
 std::set<NodeId> averaged_nodes(const Graph& graph) {
   std::set<NodeId> found;
@@ -213,12 +194,6 @@ std::set<NodeId> averaged_nodes(const Graph& graph) {
     found.insert(graph[id].operands[0]);
   }
   return found;
-}
-
-/// Returns the operand of `op` that is a bias on the grid of accumulators; -1 if there is none.
-int bias_operand(const Op& op) {
-  if (std::holds_alternative<FakeQuantizeBias>(op)) return 0;
-  return adds_bias(op) ? 1 : -1;
 }
 
 /// Returns a copy of `graph` with `quantizer` after each of `nodes`, or `averaged` if a mean
@@ -266,7 +241,7 @@ Graph complete_quantizers(const Graph& graph, const Op& quantizer,
   Graph result = graph;
   if (result.outputs().empty()) return result;
   // A new quantizer may expose the next refusal, so this repeats until there is none.
-  for (std::set<NodeId> nodes = unquantized_nodes(result); !nodes.empty();
+  for (std::set<NodeId> nodes = unquantized_in_order(result, quantizer); !nodes.empty();
        nodes = unquantized_nodes(result)) {
     result = quantize_after(result, nodes, quantizer, averaged.value_or(quantizer));
   }

@@ -10,10 +10,12 @@
 
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
+#include "qtape/onnx/interpreter/interpreter.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/integer_programs.h"
+#include "qtape/tests/support/small_nets.h"
 
 namespace {
 
@@ -196,3 +198,24 @@ TEST_CASE("onnx export: outputs have the names of layers, and parts those of wha
 }
 
 }  // namespace
+
+TEST_CASE("ONNX: rows that join the batch with an axis run at any batch") {
+  test::Net net({1, 4, 3});
+  const FakeQuantize grid{.scale_mode = Fixed{}};
+  const NodeId rows = net.add(Reshape{.shape = {-1, 3}}, {net.quantized(net.x, grid, "x")});
+  const NodeId y = net.add(Reshape{.shape = {-1, 4, 2}}, {net.layer(rows, 2, "fc", grid)});
+  net.graph.set_outputs({y});
+  test::Settled of(net.graph, 3);
+  const IntegerProgram program = of.program(Requantization::OnnxQdq);
+  const auto answers = [&](int64_t batch, size_t sample) {
+    OnnxInterpreter model(to_onnx(program, {.form = OnnxForm::Integer}));
+    std::vector<float> x(static_cast<size_t>(batch) * 12);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 12) / 8;
+    model.set(model.inputs()[0], {{batch, 4, 3}, x});
+    model.run();
+    const auto& all = std::get<std::vector<float>>(model.value(model.outputs()[0]).data);
+    return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(sample * 8),
+                              all.begin() + static_cast<std::ptrdiff_t>(sample * 8 + 8));
+  };
+  CHECK(answers(3, 2) == answers(1, 0));
+}

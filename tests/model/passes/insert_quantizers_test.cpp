@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include "qtape/engine/quantizers.h"
+#include "qtape/model/passes/completion.h"
+#include "qtape/model/recurrent.h"
 #include "qtape/tests/support/integer_nets.h"
 
 using namespace qtape;
@@ -33,4 +36,20 @@ TEST_CASE("quantizers: of a network without products, and of an output that is t
   graph.set_outputs({y, graph.add(Reshape{.shape = {-1, 2, 2}}, {x}, "same")});
   const Graph quantized = insert_quantizers(graph, calibrated_quantizers(8, 8));
   CHECK(test::disagreement(test::Settled(quantized, 4), 4, test::Effort::Some) == "");
+}
+
+TEST_CASE("quantizers: those of all steps of a recurrent layer are found in one pass") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {1, 12, 4}}, {}, "x");
+  graph.set_outputs({gru(graph, x, {.hidden = 5, .label = "gru"}).back()});
+  InsertOptions options = calibrated_quantizers(8, 8);
+  options.complete = false;
+  const Graph products = insert_quantizers(graph, options);
+  const Graph complete = complete_quantizers(products, *options.input);
+  const size_t added = quantizers(complete).size() - quantizers(products).size();
+  CHECK(added > 12);
+  CHECK(unquantized_nodes(products).size() < added);
+  // The answer is quantized once its operands are.
+  CHECK(unquantized_in_order(products, *options.input).size() == added - 1);
+  CHECK(unquantized_nodes(complete).empty());
 }
