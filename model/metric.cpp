@@ -114,11 +114,6 @@ bool by_labels(MetricKind kind) {
   return kind == MetricKind::Accuracy || kind == MetricKind::AreaUnderCurve;
 }
 
-NodeId origin_of(const Graph& graph, NodeId id) {
-  while (is_view(graph[id].op)) id = graph[id].operands[0];
-  return id;
-}
-
 /// Returns the threshold of an answer of one number, see MetricChoice.
 float threshold_of(const Graph& graph, NodeId answer) {
   return last_sigmoid(graph, answer) ? 0.5f : 0.0f;

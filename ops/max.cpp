@@ -6,6 +6,7 @@
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/beats.h"
 #include "qtape/ops/families/reduction.h"
 
 namespace qtape {
@@ -15,12 +16,6 @@ namespace {
 
 /// Columns whose maxima are computed at once.
 constexpr int64_t max_columns = 64;
-
-/// True if `x` replaces `best`: NaN wins over numbers, and the first of equals wins.
-template <class T>
-inline bool beats(T x, T best) {
-  return (x > best) | ((x != x) & (best == best));
-}
 
 /// Maxima of the columns so far, and their offsets in x.
 template <class T>

@@ -7,19 +7,13 @@
 
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/beats.h"
 #include "qtape/ops/families/pool_kernels.h"
 
 namespace qtape {
 
 using namespace kernels;
 namespace {
-
-/// Sets `better` if `x` replaces `best`: NaN wins over numbers, and the first of equals wins.
-/// Of vectors, for each element.
-template <class T, class Mask>
-inline void compare(const T& x, const T& best, Mask& better) {
-  better = (x > best) | ((x != x) & (best == best));
-}
 
 /// Index of the maximum within its window, in a type for which vectors have as many lanes as
 /// for T.
@@ -87,9 +81,7 @@ inline void maxima(const Places& places, const T* x, int64_t n, int64_t count, T
     int64_t number = places.first();
     places.each([&](int64_t place, int64_t tap) {
       const T value = x[place * n + c];
-      bool better = false;
-      compare(value, best, better);
-      if (better) {
+      if (beats(value, best)) {
         best = value;
         number = tap;
       }
@@ -109,7 +101,7 @@ inline void vector_maxima(const Places& places, const T* x, int64_t n, T* y, Tap
   places.each([&](int64_t place, int64_t tap) {
     load(x + place * n, value);
     decltype(value > best) better;
-    compare(value, best, better);
+    compare_maxima(value, best, better);
     best = better ? value : best;
     number = better ? Numbers{} + static_cast<Tap<T>>(tap) : number;
   });

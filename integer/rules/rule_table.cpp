@@ -71,6 +71,10 @@ const Rule& rule_of(const Op& op) {
 }  // namespace
 
 bool is_view(const Op& op) { return rule_of(op).view; }
+NodeId origin_of(const Graph& graph, NodeId id) {
+  while (is_view(graph[id].op)) id = graph[id].operands[0];
+  return id;
+}
 bool keeps_codes(const Op& op) { return rule_of(op).keeps_codes; }
 bool joins(const Op& op) { return rule_of(op).joins; }
 bool adds_bias(const Op& op) { return rule_of(op).adds_bias; }

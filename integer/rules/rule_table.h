@@ -10,6 +10,8 @@ namespace qtape {
 
 /// True if the integers of a node are those of operand 0 in another shape.
 bool is_view(const Op& op);
+/// Returns the node itself, or the node that a chain of views starts from.
+NodeId origin_of(const Graph& graph, NodeId id);
 /// True if a node outputs a selection of the codes of operand 0, on the same grid.
 bool keeps_codes(const Op& op);
 /// True if a node of kind Codes adds values of its own, which it rounds to the grid.

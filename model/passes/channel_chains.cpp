@@ -109,8 +109,7 @@ class ChainFinder {
 
   /// True for a product with constant weights, or a view of one.
   bool is_product(NodeId id) const {
-    while (is_view(graph_[id].op)) id = graph_[id].operands[0];
-    const Node& node = graph_[id];
+    const Node& node = graph_[origin_of(graph_, id)];
     const bool transposed = std::holds_alternative<ConvTranspose2d>(node.op);
     const std::optional<size_t> weights = transposed ? 1 : weights_operand(node.op);
     return weights && constant_[at(node.operands[*weights])];

@@ -49,7 +49,9 @@ class Completion {
 
   NodeId copy(NodeId id, const std::vector<NodeId>& operands) {
     const Node& node = graph_[id];
-    const NodeId made = scratch_.add(node.op, operands, operands.empty() ? node.label : "");
+    // Leaves need labels; their own could be those of quantizers here.
+    const std::string label = operands.empty() ? fmt::format("leaf {}", id.index) : "";
+    const NodeId made = scratch_.add(node.op, operands, label);
     copies_[id] = {made, operands, found_.size()};
     sources_[made] = id;
     return made;

@@ -231,9 +231,7 @@ Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
 }
 
 bool is_mean(const Graph& graph, NodeId id) {
-  while (is_view(graph[id].op)) id = graph[id].operands[0];
-  return std::holds_alternative<GlobalAvgPool>(graph[id].op) ||
-         std::holds_alternative<Mean>(graph[id].op);
+  return is_any<GlobalAvgPool, Mean>(graph[origin_of(graph, id)].op);
 }
 
 Graph complete_quantizers(const Graph& graph, const Op& quantizer,

@@ -38,14 +38,14 @@ extern template AddLoop<BHalf> add_loop();
 /// Most elements that `write_or_add` adds.
 inline constexpr int64_t accumulated_block = 1024;
 
-/// Calls `body(to)`, which writes n elements; to accumulate, into a buffer that is added to
-/// `to`: loops that accumulate, which is rare, need not be compiled for each op.
+/// Calls `body(to)`, which writes n elements; with `add`, into a buffer that it adds to `to`:
+/// loops that accumulate, which is rare, need not be compiled for each op.
 template <class T, class Body>
-void write_or_add(T* to, int64_t n, bool accumulate, const Body& body) {
-  if (!accumulate) return body(to);
+void write_or_add(T* to, int64_t n, AddLoop<T> add, const Body& body) {
+  if (add == nullptr) return body(to);
   std::array<T, accumulated_block> buffer;
   body(buffer.data());
-  add_loop<T>()(buffer.data(), to, n);
+  add(buffer.data(), to, n);
 }
 
 /// to += from, computed in float for f16 and bf16.

@@ -57,14 +57,13 @@ Kernel backward(const Op& op, const Binding& b) {
                  : Op::slope_of == SlopeOf::Output ? b.y<const T>()
                                                    : b.dy_as<const T>();
     return [op, loop = slope_loop<Op, T>(), v, dy = b.dy_as<const T>(), dx = b.dx<T>(0),
-            n = b.output.elements(), accumulate = b.accumulate(0),
+            n = b.output.elements(), add = b.accumulate(0) ? add_loop<T>() : nullptr,
             threads = b.threads](const Step&) {
       parallel_for(threads, n, 1024, pointwise_grain, [&](int64_t begin, int64_t end) {
-        const int64_t block = accumulate ? accumulated_block : end - begin;
+        const int64_t block = add != nullptr ? accumulated_block : end - begin;
         for (int64_t i = begin; i < end; i += block) {
           const int64_t count = std::min(block, end - i);
-          write_or_add(dx + i, count, accumulate,
-                       [&](T* to) { loop(&op, v + i, dy + i, to, count); });
+          write_or_add(dx + i, count, add, [&](T* to) { loop(&op, v + i, dy + i, to, count); });
         }
       });
     };

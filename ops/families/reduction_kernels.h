@@ -93,12 +93,13 @@ Kernel bind_map(const F& f, MapWalk walk, Tensors<T> from, T* out, bool accumula
                 int threads) {
   if (walk.elements == 0) return {};
   const auto loop = detail::choose_map_loop<F, T>(walk.columns);
-  return [f, walk = std::move(walk), from, out, accumulate, loop, threads](const Step&) {
+  const AddLoop<T> add = accumulate ? add_loop<T>() : nullptr;
+  return [f, walk = std::move(walk), from, out, add, loop, threads](const Step&) {
     parallel_for(threads, walk.elements, 1024, pointwise_grain,
                  [&](int64_t begin, int64_t end) {
-                   walk.run(begin, end, accumulate ? accumulated_block : end - begin,
+                   walk.run(begin, end, add != nullptr ? accumulated_block : end - begin,
                             [&](const Offsets& at, int64_t rows, int64_t columns) {
-                              write_or_add(out + at.x, rows * columns, accumulate, [&](T* to) {
+                              write_or_add(out + at.x, rows * columns, add, [&](T* to) {
                                 loop(&f, from.x + at.x, from.a + at.a, from.b + at.b, to,
                                      &walk.rows, rows, columns);
                               });

@@ -255,8 +255,7 @@ std::string loss_text(const Graph& graph) {
   for (const NodeId id : ids(graph)) {
     const Node& node = graph[id];
     if (!needed[at(id)] || !is_any<SoftmaxCrossEntropy, MeanSquaredError>(node.op)) continue;
-    NodeId target = node.operands[1];
-    while (is_view(graph[target].op)) target = graph[target].operands[0];
+    const NodeId target = origin_of(graph, node.operands[1]);
     const bool classes = std::holds_alternative<SoftmaxCrossEntropy>(node.op);
     parts.push_back(fmt::format(
         "{} '{}'", classes ? "cross-entropy of the labels" : "mean squared error from",
