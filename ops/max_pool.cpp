@@ -9,6 +9,7 @@
 #include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/families/beats.h"
 #include "qtape/ops/families/pool_kernels.h"
+#include "qtape/ops/families/vectors.h"
 
 namespace qtape {
 
@@ -24,19 +25,6 @@ using Tap = std::conditional_t<sizeof(T) == 1, uint8_t,
 /// Channels that are compared at once, in one or two registers.
 template <class T>
 inline constexpr int64_t lanes = sizeof(T) == 1 ? 16 : 8;
-
-/// `count` values of `E`.
-template <class E, int64_t count>
-struct VectorOf {
-  typedef E Type __attribute__((vector_size(count * sizeof(E))));
-};
-template <class E, int64_t count>
-using Vector = typename VectorOf<E, count>::Type;
-
-template <class V, class E>
-inline void load(const E* from, V& to) {
-  std::memcpy(&to, from, sizeof to);
-}
 
 /// The elements of x in a window.
 struct Places {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "qtape/kernels/simd/threads.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
+#include "qtape/ops/families/vectors.h"
 
 namespace qtape {
 
@@ -46,18 +48,26 @@ RowsLoop<T> wide_rows_loop() {
 template <int64_t width, class T>
 inline void add_columns(const T* x, const T* end, double* sums, int64_t stride, int64_t rows,
                         int64_t columns) {
-  std::array<double, static_cast<size_t>(width)> lanes{};
-  std::copy_n(sums, columns, lanes.begin());
+  constexpr int64_t lanes = 8;
+  constexpr auto registers = static_cast<size_t>(width / lanes);
+  std::array<double, static_cast<size_t>(width)> kept{};
+  std::copy_n(sums, columns, kept.begin());
+  Vector<double, lanes> parts[registers];
+  std::memcpy(&parts, kept.data(), sizeof parts);
   int64_t r = 0;
   for (; r < rows && end - (x + r * stride) >= width; ++r) {
-    const T* xr = x + r * stride;
-    for (int64_t k = 0; k < width; ++k) lanes[static_cast<size_t>(k)] += double{xr[k]};
+    for (size_t k = 0; k < registers; ++k) {
+      Vector<T, lanes> values;
+      load(x + r * stride + static_cast<int64_t>(k) * lanes, values);
+      parts[k] += __builtin_convertvector(values, Vector<double, lanes>);
+    }
   }
+  std::memcpy(kept.data(), &parts, sizeof parts);
   for (; r < rows; ++r) {
     const T* xr = x + r * stride;
-    for (int64_t k = 0; k < columns; ++k) lanes[static_cast<size_t>(k)] += double{xr[k]};
+    for (int64_t k = 0; k < columns; ++k) kept[static_cast<size_t>(k)] += double{xr[k]};
   }
-  std::copy_n(lanes.begin(), columns, sums);
+  std::copy_n(kept.begin(), columns, sums);
 }
 
 /// Variant of wide_rows_loop for few columns: `sum_lanes` or fewer at a time.
