@@ -4,6 +4,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/families/copy.h"
 
 namespace qtape {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "qtape/kernels/simd/vectorize.h"
 #include "qtape/ops/families/copy.h"
 
 namespace qtape {
