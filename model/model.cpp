@@ -7,6 +7,7 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/building.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/passes/last_softmax.h"
 
 namespace qtape {
 namespace {
@@ -163,8 +164,8 @@ int64_t Model::take_over(const Parameters& other) {
 }
 
 IntegerProgram Model::integers(Requantization requantization) const {
-  return convert(graph(), parameters(),
-                 {.requantization = requantization, .outputs = outputs()});
+  return convert(without_last_softmaxes(graph()), parameters(),
+                 {.requantization = requantization});
 }
 
 Evaluation evaluate(const Model& model, const data::Dataset& dataset, int threads) {
@@ -210,10 +211,9 @@ Verifier verify(const Model& model, const data::Dataset& dataset, Requantization
   const FloatEnvironment floats;
   VerifyOptions options;
   options.convert.requantization = requantization;
-  options.convert.outputs = model.outputs();
   options.batch = std::min(usual_batch, dataset.size());
   options.threads = threads;
-  Verifier verifier(model.graph(), model.parameters(), options);
+  Verifier verifier(without_last_softmaxes(model.graph()), model.parameters(), options);
   Feed feed(inputs_of(verifier), dataset);
   feed.for_each_batch([&](int64_t, int64_t count) { verifier.run(count); });
   return verifier;

@@ -79,7 +79,9 @@ class Model {
   /// their number. Throws GraphError, changing nothing, if one has another type.
   int64_t take_over(const Parameters& other);
 
-  /// Converts the model to an integer program. Throws GraphError like `convert`.
+  /// Converts the model to an integer program. A last Softmax or LogSoftmax is left out, as by
+  /// `qtape convert`: the answer is its operand, with the same order of classes. Throws
+  /// GraphError like `convert`.
   IntegerProgram integers(Requantization requantization) const;
 
  private:
@@ -126,7 +128,8 @@ NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dat
                          int threads = default_threads());
 
 /// Runs the data at all levels of arithmetic and returns the verifier with the results:
-/// `verify(model, test, rounding).mismatches()`. Throws GraphError for a model without an
+/// `verify(model, test, rounding).mismatches()`. A last Softmax is left out, as by
+/// Model::integers. Throws GraphError for a model without an
 /// integer form, ArgumentError for data that do not fit.
 Verifier verify(const Model& model, const data::Dataset& dataset,
                 Requantization requantization = Requantization::FloatMultiply,

@@ -213,14 +213,17 @@ void NumberFolds::cast() {
   const bool integer_to = type == Proto::INT64 || type == Proto::INT32;
   require<FormatError>(float_to || integer_to || type == Proto::BOOL,
                        "casts to type {} are not supported", type);
-  if (a.is_float ? float_to : integer_to) return finish(a);
+  if (a.is_float && float_to) return finish(a);
+  if (integer_to) {
+    OnnxConstant result{.shape = a.shape, .integers = a.integers, .is_float = false};
+    for (const float each : a.floats) result.integers.push_back(truncated(each));
+    result.type = static_cast<int32_t>(type);
+    return finish(std::move(result));
+  }
   if (type == Proto::BOOL) {
     return give_numbers(a.shape, [&](size_t i) {
       return (a.is_float ? a.floats[i] != 0 : a.integers[i] != 0) ? 1 : 0;
     });
-  }
-  if (integer_to) {
-    return give_numbers(a.shape, [&](size_t i) { return truncated(a.floats[i]); });
   }
   OnnxConstant result{.shape = a.shape};
   for (const int64_t each : a.integers) {

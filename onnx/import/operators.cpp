@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/onnx/import/code_nodes.h"
 #include "qtape/onnx/import/integer_products.h"
 #include "qtape/onnx/import/quantized.h"
@@ -109,9 +110,18 @@ void OnnxOperators::expect_equal_rows() const {
   }
 }
 
+bool OnnxOperators::moves_codes() const {
+  if (node.type() != "Cast") return onnx_moves_codes(node.type());
+  const OnnxValue* found = to.find_value(node.input(0));
+  if (found == nullptr) return false;
+  const auto quantizer = preceding_quantizer(to.graph(), found->id);
+  return quantizer && onnx_code_type(std::get<FakeQuantize>(to.graph()[*quantizer].op)) ==
+                          node.integer("to", 0);
+}
+
 void OnnxOperators::expect_codes() const {
   if (is_integer_product(node.proto())) return;
-  const bool reads = node.type() == "DequantizeLinear", moves = onnx_moves_codes(node.type());
+  const bool reads = node.type() == "DequantizeLinear", moves = moves_codes();
   for (int k = 0; k < node.inputs(); ++k) {
     if (!to.holds_codes(node.input(k))) continue;
     require<FormatError>(reads || moves,

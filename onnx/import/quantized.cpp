@@ -47,13 +47,17 @@ constexpr CodeType code_types[] = {{onnx::TensorProto::INT8, 8, true},
                                    {onnx_int4, 4, true},
                                    {onnx_uint4, 4, false}};
 
-/// Returns the ONNX type of `codes`.
-int32_t type_of(const OnnxCodes& codes) {
+int32_t type_of(int bits, bool is_signed) {
   const auto found = std::ranges::find_if(code_types, [&](const CodeType& each) {
-    return each.bits == codes.bits && each.is_signed == codes.is_signed;
+    return each.bits == bits && each.is_signed == is_signed;
   });
   return found->type;
 }
+
+/// Returns the ONNX type of `codes`.
+int32_t type_of(const OnnxCodes& codes) { return type_of(codes.bits, codes.is_signed); }
+
+bool is_signed(const FakeQuantize& op) { return op.range != CodeRange::Unsigned; }
 
 int64_t lowest_of(const OnnxCodes& codes) {
   return codes.is_signed ? -(int64_t{1} << (codes.bits - 1)) : 0;
@@ -87,6 +91,8 @@ bool onnx_moves_codes(std::string_view type) {
       "Slice",   "Gather",  "Split",   "Dropout", "DepthToSpace", "SpaceToDepth"};
   return std::ranges::find(types, type) != std::end(types);
 }
+
+int32_t onnx_code_type(const FakeQuantize& op) { return type_of(op.bits, is_signed(op)); }
 
 FakeQuantize quantizer_for(const OnnxCodes& codes, int axis) {
   std::vector<QParams<double>> qparams;
@@ -289,7 +295,7 @@ OnnxCodes CodeOperators::codes_of(NodeId quantizer) const {
     const auto values = state.values<float>();
     return std::vector<float>(values.begin(), values.end());
   };
-  OnnxCodes codes{.bits = op.bits, .is_signed = op.range != CodeRange::Unsigned};
+  OnnxCodes codes{.bits = op.bits, .is_signed = is_signed(op)};
   codes.scales = numbers(1);
   codes.zero_points.assign(codes.scales.size(), 0);
   if (op.scheme == Scheme::Affine) {

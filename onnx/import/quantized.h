@@ -1,6 +1,7 @@
 // Codes of quantized ONNX models.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ namespace qtape {
 
 /// True for operators that move codes, so that their results lie on the same grid.
 bool onnx_moves_codes(std::string_view type);
+
+/// Returns the element type of ONNX of the codes of a quantizer.
+int32_t onnx_code_type(const FakeQuantize& op);
 
 /// Returns the quantizer that rounds to `codes`, whose scales or blocks lie along `axis` of its
 /// operand if there are several.

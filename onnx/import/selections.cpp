@@ -97,11 +97,12 @@ void SelectionOperators::either() {
   give(combined(Sub{}, std::move(sum), std::move(product)));
 }
 
-/// Casts between floats change nothing, as those between integers.
+/// Casts between floats change nothing, as those between integers and of codes to their type.
 void SelectionOperators::cast() {
   using Proto = onnx::TensorProto;
   const int64_t type = node.integer("to", 0);
   OnnxValue a = x();
+  if (to.holds_codes(node.input(0))) return give(std::move(a));
   if (type == Proto::BOOL) return give(is_other(std::move(a)));
   const bool indices = to.graph()[a.id].type.dtype == DType::S32;
   const bool floats = type == Proto::FLOAT || type == Proto::DOUBLE;

@@ -52,6 +52,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("models: integers and their verification leave out a last Softmax") {
+  const data::Split digits = data::example_digits(640);
+  Network net;
+  const Value h = relu(linear(net.input("x", {784}), 24));
+  Graph graph = Model(linear(h, 10)).graph();
+  graph.set_outputs({graph.add(Softmax{.axis = 1}, {graph.outputs()[0]}, "probabilities")}, {});
+  const Model model = quantized(Model(graph), QuantizationRecipe{}, digits.train);
+  const IntegerProgram program = model.integers(Requantization::FloatMultiply);
+  CHECK(evaluate(program, digits.test).accuracy == accuracy(model, digits.test));
+  CHECK(test::mismatch(verify(model, digits.test)) == "");
+}
+
 TEST_CASE("models: a float model is quantized afterwards") {
   const data::Split digits = data::example_digits(1280);
   Network net;

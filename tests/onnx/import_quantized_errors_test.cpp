@@ -124,6 +124,14 @@ TEST_CASE("onnx quantized: codes are only read by the quantizer that wrote them"
       error_of(sums) ==
       "m.onnx: node 'the Relu' (Relu): input 0, 'q', holds codes of a QuantizeLinear: expected "
       "a DequantizeLinear before this node");
+  OnnxModel cast({-1, 2});
+  add_constants(cast)
+      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("Cast", {"q"})
+      .with("to", int64_t{s8});
+  CHECK(error_of(cast) ==
+        "m.onnx: node 'the Cast' (Cast): input 0, 'q', holds codes of a QuantizeLinear: "
+        "expected a DequantizeLinear before this node");
   OnnxModel integers({-1, 2});
   add_constants(integers)
       .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})

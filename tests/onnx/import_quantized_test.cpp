@@ -161,6 +161,39 @@ TEST_CASE("onnx quantized: nodes that move codes keep them, equal quantizers are
   CHECK(count<FakeQuantize>(imported.graph) == 1);
 }
 
+/// A Gemm between quantizers as PyTorch exports a converted module: codes are cast to the type
+/// that they have, and the zero point of the bias is a cast number.
+static OnnxModel converted_module() {
+  OnnxModel model({-1, 2});
+  add_constants(model);
+  model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+      .node("Cast", {"q"}, {"cast"})
+      .with("to", int64_t{u8})
+      .node("DequantizeLinear", {"cast", "xs", "xz"}, {"a"})
+      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"weight"})
+      .with("axis", int64_t{0})
+      .integers("two", {2})
+      .node("ConstantOfShape", {"two"}, {"zeros"})
+      .node("Cast", {"zeros"}, {"bz"})
+      .with("to", int64_t{s32})
+      .node("DequantizeLinear", {"fc.bias_quantized", "bs", "bz"}, {"bias"})
+      .with("axis", int64_t{0})
+      .node("Gemm", {"a", "weight", "bias"}, {"sum"})
+      .with("transB", int64_t{1})
+      .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
+      .node("Cast", {"r"}, {"r2"})
+      .with("to", int64_t{u8})
+      .node("DequantizeLinear", {"r2", "ys", "yz"});
+  return model;
+}
+
+TEST_CASE("onnx quantized: casts of codes to their type change nothing") {
+  const SavedModel imported = converted_module().imported();
+  CHECK(answer<float>(imported, two_samples, 2) == two_answers);
+  CHECK(count<FakeQuantize>(imported.graph) ==
+        count<FakeQuantize>(quantized_gemm().imported().graph));
+}
+
 TEST_CASE("onnx quantized: a program comes back from its own export with the same codes") {
   const SavedModel model = quantized_gemm().imported();
   const auto program = [](const SavedModel& of) {
