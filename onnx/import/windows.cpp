@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "qtape/onnx/import/operators.h"
 
@@ -203,6 +204,9 @@ void WindowOperators::average_pool() {
   // Elements added by ceil_mode do not count.
   require<FormatError>(!ceil || !counted || !padded || over.end == plain.end,
                        "ceil_mode adds elements that count_include_pad does not count");
+  if (over.padding == Padding::Valid && std::ranges::equal(kernel, a.shape | std::views::drop(2))) {
+    return global_pool(GlobalAvgPool{.keep_dims = true}, a);
+  }
   AvgPool op = pool<AvgPool>(a, over);
   op.count_include_pad = counted && !(ceil && !padded);
   give_channels_last(to.add(op, {a.id}, to.node_label(node, "pool")), a.shape[1]);

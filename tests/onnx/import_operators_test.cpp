@@ -137,6 +137,17 @@ TEST_CASE("onnx: arithmetic with one number is a function of each element") {
   check(OnnxModel({-1, 1}).node("Reciprocal", {"x"}), [](double x) { return 1 / x; });
 }
 
+TEST_CASE("onnx: an average over a window of the whole image is a global one") {
+  const auto pool = [](const Extents& kernel) {
+    OnnxModel model({-1, 2, 2, 3});
+    return model.node("AveragePool", {"x"}).with("kernel_shape", kernel).imported();
+  };
+  const SavedModel whole = pool({2, 3});
+  CHECK(count<GlobalAvgPool>(whole) == 1);
+  CHECK(answer<float>(whole, {1, -1, 2, 0, 3, 0, 4, 0, 5, 0, 9, 7}, 1) == Numbers{4, 1});
+  CHECK(count<GlobalAvgPool>(pool({2, 2})) == 0);
+}
+
 TEST_CASE("onnx: activations that are written as several nodes become one") {
   const auto gelu = [](bool divided, bool half_first) {
     OnnxModel model({-1, 7});

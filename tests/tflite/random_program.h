@@ -33,7 +33,7 @@ class RandomLayers {
     if (below(2) == 0) add_mean();
     net_.flatten(label("flat"));
     const bool rounded = below(2) == 0;
-    net_.linear(label("linear"), 2 + below(9), rounded, random_grid());
+    net_.linear(label("linear"), 1 + below(9), rounded, random_grid());
     if (below(2) == 0 && net_.value().type.dtype == DType::S8)
       net_.add(integer::Softmax{.beta = 0.5 + 0.25 * double(below(4))}, label("softmax"));
     return net_.finished();

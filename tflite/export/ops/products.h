@@ -96,38 +96,22 @@ int written_bits(TfliteProgram& p, const QuantizedWeights& weights, std::string_
 
 /// Returns the scales by which a layer multiplies, S[c]: several select the product in f64, one
 /// selects the product that is rounded to f32.
-std::vector<float> linear_scales(const integer::Linear& op, const IntegerValue& x) {
+std::vector<float> linear_scales(const integer::Linear& op) {
   std::vector<float> scales = scales_of(op.weights);
-  if (op.f32_scales) {
-    check(scales.size() == 1, "scales of products are rounded to f32, expected one scale");
-    return scales;
+  check(!op.f32_scales || scales.size() == 1,
+        "scales of products are rounded to f32, expected one scale");
+  if (scales.size() == 1 && !op.f32_scales) {
+    scales.resize(static_cast<size_t>(op.weights.outputs()), scales[0]);
   }
-  if (scales.size() == 1) scales.resize(static_cast<size_t>(op.weights.outputs()), scales[0]);
-  const double product = x.scales[0] * double{scales[0]};
-  check(scales.size() > 1 || double{static_cast<float>(product)} == product,
-        "one output has the scale {} of products, which TensorFlow Lite rounds to f32",
-        product);
   return scales;
 }
 
-void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId from,
-                  const CodeGrid& grid) {
-  const IntegerValue& x = p.program()[from].value;
-  const std::vector<float> scales = linear_scales(op, x);
-  FullyConnectedOptions options{.activation = TfliteProgram::activation(grid),
-                                .keep_num_dims = x.type.shape.rank() != 2};
-  if (x.type.dtype == DType::S16) options.bias_type = sum_type(x);
-  std::string_view reason;
-  if (x.type.dtype == DType::S16) reason = no_int4_of_int16;
-  if (scales.size() > 1) {
-    reason =
-        "TensorFlow Lite Micro has no FULLY_CONNECTED of INT4 with a scale for each output";
-  }
-  const int bits = written_bits(p, op.weights, reason);
-  const int32_t weights = add_weights(p, op.weights.unpacked(), bits,
-                                      {op.weights.outputs(), op.weights.terms()}, scales, 0);
-  const int32_t bias = add_bias(p, op.weights, scales, x);
-  p.finish(Builtin::FullyConnected, {p.same_type_tensor(from), weights, bias}, options);
+/// True if FULLY_CONNECTED would round the scale of products to another f32.
+bool rounds_scale(const integer::Linear& op, const std::vector<float>& scales,
+                  const IntegerValue& x) {
+  if (op.f32_scales || scales.size() > 1) return false;
+  const double product = x.scales[0] * double{scales[0]};
+  return double{static_cast<float>(product)} != product;
 }
 
 void write_mean(const integer::Sum& op, TfliteProgram& p, ProgramNodeId from,
@@ -241,6 +225,42 @@ void write_conv(const integer::Conv& op, TfliteProgram& p, ProgramNodeId source,
   const int32_t row = p.add_tensor(p.part("row"), p.out(), image(p.out().type.shape));
   add_conv(op, p, from, row, x, w, padding, activation);
   p.finish(Builtin::Reshape, {row}, ReshapeOptions{reshape_of(p.out().type.shape)});
+}
+
+/// Writes a layer of one output as a convolution, which multiplies scales in f64.
+void write_one_output(const integer::Linear& op, TfliteProgram& p, ProgramNodeId source,
+                      const CodeGrid& grid) {
+  const IntegerValue& x = p.program()[source].value;
+  const int64_t samples = x.type.shape[0], terms = op.weights.terms();
+  const int64_t rows = x.type.shape.elements() / std::max<int64_t>(samples * terms, 1);
+  const integer::Conv conv{.weights = op.weights};
+  const Shape in = {samples, 1, rows, terms};
+  const int32_t from = reshaped(p, p.same_type_tensor(source), x, in);
+  const int32_t row = p.add_tensor(p.part("row"), p.out(), in.with(3, 1));
+  add_conv(conv, p, from, row, x, conv.extents(in).window, PaddingType::Valid,
+           TfliteProgram::activation(grid));
+  p.finish(Builtin::Reshape, {row}, ReshapeOptions{reshape_of(p.out().type.shape)});
+}
+
+void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId from,
+                  const CodeGrid& grid) {
+  const IntegerValue& x = p.program()[from].value;
+  const std::vector<float> scales = linear_scales(op);
+  if (rounds_scale(op, scales, x)) return write_one_output(op, p, from, grid);
+  FullyConnectedOptions options{.activation = TfliteProgram::activation(grid),
+                                .keep_num_dims = x.type.shape.rank() != 2};
+  if (x.type.dtype == DType::S16) options.bias_type = sum_type(x);
+  std::string_view reason;
+  if (x.type.dtype == DType::S16) reason = no_int4_of_int16;
+  if (scales.size() > 1) {
+    reason =
+        "TensorFlow Lite Micro has no FULLY_CONNECTED of INT4 with a scale for each output";
+  }
+  const int bits = written_bits(p, op.weights, reason);
+  const int32_t weights = add_weights(p, op.weights.unpacked(), bits,
+                                      {op.weights.outputs(), op.weights.terms()}, scales, 0);
+  const int32_t bias = add_bias(p, op.weights, scales, x);
+  p.finish(Builtin::FullyConnected, {p.same_type_tensor(from), weights, bias}, options);
 }
 
 /// Returns the convolution whose sums are those of the windows of `op`, times 1 / n: the
