@@ -336,8 +336,8 @@ std::string sha256_of(const IntegerProgram& program) {
 CProgram write_c_program(const IntegerProgram& program, std::string_view name, CKernels kernels,
                          std::string sha256) {
   const std::string refused = refused_c_name(name);
-  require<ArgumentError>(refused.empty(), "'{}' is not a C identifier: {}", c_comment(name),
-                         refused);
+  require<ArgumentError>(refused.empty(), "'{}' cannot be the prefix of C names: {}",
+                         c_comment(name), refused);
   check_counts(program);
   const auto single = cmsis_single_rounding(program.requantization());
   require<GraphError>(kernels != CKernels::CmsisNn || single.has_value(),

@@ -88,9 +88,13 @@ EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed)
 EpochOrder::EpochOrder(int64_t samples, int64_t batch, uint64_t seed, int64_t first,
                        int64_t count)
     : batch_(batch), first_(first), count_(count), seed_(seed) {
+  require<ArgumentError>(samples >= 1, "expected training samples, got {}", samples);
   require<ArgumentError>(batch >= 1 && batch <= samples,
                          "batch must be in 1..{}, the number of training samples, got {}",
                          samples, batch);
+  require<ArgumentError>(first >= 0 && count >= 0 && first <= batch - count,
+                         "expected a part of the {} samples of a batch, got {} from {} on",
+                         batch, count, first);
   order_.resize(static_cast<size_t>(samples));
 }
 
@@ -105,6 +109,7 @@ void EpochOrder::shuffle(int64_t epoch) {
 }
 
 std::span<const int64_t> EpochOrder::at(int64_t step) {
+  require<ArgumentError>(step >= 0, "expected a training step, got {}", step);
   const int64_t epoch = step / per_epoch();
   if (epoch != epoch_) shuffle(epoch);
   return std::span(order_).subspan(static_cast<size_t>(step % per_epoch() * batch_ + first_),

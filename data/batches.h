@@ -17,14 +17,15 @@ class EpochOrder {
  public:
   /// Throws ArgumentError unless 1 <= `batch` <= `samples`.
   EpochOrder(int64_t samples, int64_t batch, uint64_t seed);
-  /// Variant that returns only `count` samples of each batch, from position `first` on.
+  /// Variant that returns only `count` samples of each batch, from position `first` on. Throws
+  /// ArgumentError if a batch does not have them.
   EpochOrder(int64_t samples, int64_t batch, uint64_t seed, int64_t first, int64_t count);
 
   /// Number of samples of an epoch, those of an incomplete last batch included.
   int64_t samples() const { return static_cast<int64_t>(order_.size()); }
   /// Number of batches per epoch.
   int64_t per_epoch() const { return static_cast<int64_t>(order_.size()) / batch_; }
-  /// The samples of training step `step`.
+  /// The samples of training step `step`. Throws ArgumentError for negative steps.
   std::span<const int64_t> at(int64_t step);
 
  private:

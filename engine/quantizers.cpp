@@ -116,6 +116,7 @@ ChannelMap channel_map(const Graph& graph, NodeId id) {
 
 FakeQuantize quantizer_for(int bits, CodeRange range, std::span<const QParams<double>> qparams,
                            int axis) {
+  require<ArgumentError>(!qparams.empty(), "expected a scale, got none");
   const bool affine =
       std::ranges::any_of(qparams, [](const auto& each) { return each.zero_point != 0; });
   FakeQuantize op{.bits = bits,

@@ -21,7 +21,7 @@ ChannelMap channel_map(const Graph& graph, NodeId id);
 
 /// Returns a quantizer whose scales and zero points are known and stay as they are, one for a
 /// tensor or one for each index of `axis`: affine if one of the zero points is not 0. Its floor
-/// is at most each scale. `set_qparams` sets them.
+/// is at most each scale. `set_qparams` sets them. Throws ArgumentError without scales.
 FakeQuantize quantizer_for(int bits, CodeRange range, std::span<const QParams<double>> qparams,
                            int axis = 0);
 

@@ -271,7 +271,7 @@ void Tape::seed_gradient(NodeId root, std::span<const std::byte> dy, DType dtype
   check_node(root, type.dtype == dtype, "has a gradient of {}, accessed as {}", type,
              to_string_view(dtype));
   check_node(root, static_cast<int64_t>(dy.size()) == type.bytes(),
-             "dy has {} elements, expected {}",
+             "the number of elements of dy is {}, expected {}",
              static_cast<int64_t>(dy.size()) / size_of(dtype), type.elements());
   if (dy.empty()) return;
   std::memcpy(address(active(), active().plan.nodes[index_of(root)].gradient, true), dy.data(),

@@ -257,8 +257,18 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
       dataset_(dataset),
       width_(static_cast<size_t>(width)),
       target_(by_labels(choice.kind) ? 0 : width_) {
+  require<ArgumentError>(choice.column < dataset.columns().size(),
+                         "the data have {} columns, got column {}", dataset.columns().size(),
+                         choice.column);
+  const int64_t places = by_labels(choice.kind)
+                             ? places_of(choice, dataset)
+                             : dataset.columns()[choice.column].sample.elements();
+  require<ArgumentError>(width >= 1 && places >= 1 &&
+                             (by_labels(choice.kind) ? width % places == 0 : width == places),
+                         "answers of {} numbers do not fit {} {}", width, places,
+                         by_labels(choice.kind) ? "labels" : "numbers of the target");
   if (!by_labels(choice.kind)) return;
-  labels_.resize(static_cast<size_t>(places_of(choice, dataset)));
+  labels_.resize(static_cast<size_t>(places));
   const int64_t classes = dataset.columns()[choice.column].classes;
   require<ArgumentError>(classes <= std::max<int64_t>(2, width),
                          "the data have {} classes, the model has {}", classes, width);
@@ -269,6 +279,9 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
 }
 
 void Scorer::add(int64_t first, int64_t count, std::span<const float> answers) {
+  require<ArgumentError>(count >= 0 && answers.size() == static_cast<size_t>(count) * width_,
+                         "expected {} answers of {} numbers, got {} numbers", count, width_,
+                         answers.size());
   samples_ += count;
   for (int64_t row = 0; row < count; ++row) {
     const auto answer = answers.subspan(static_cast<size_t>(row) * width_, width_);

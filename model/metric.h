@@ -97,12 +97,13 @@ int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset);
 /// for any batch size.
 class Scorer {
  public:
-  /// `width` is the number of elements of an answer. Throws ArgumentError for data with more
-  /// classes than an answer has elements, and for an AUC unless there are two classes.
+  /// `width` is the number of elements of an answer. Throws ArgumentError for another width
+  /// than that of the target, for data with more classes than an answer has elements, and for
+  /// an AUC unless there are two classes.
   Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width);
 
-  /// Adds the answers to samples `first` to `first + count`. Throws ArgumentError for a label
-  /// that is no class.
+  /// Adds the answers to samples `first` to `first + count`, `width` numbers each. Throws
+  /// ArgumentError for another number of them, and for a label that is no class.
   void add(int64_t first, int64_t count, std::span<const float> answers);
   /// Returns the score of all samples so far. An AUC is NaN if an answer is NaN; it throws
   /// ArgumentError if a class has no samples.

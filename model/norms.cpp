@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/model/feed.h"
 
@@ -19,6 +20,9 @@ int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t bat
                          int64_t batch, uint64_t seed, int threads) {
   const FloatEnvironment floats;
   const auto norms = std::ranges::count_if(model.graph().nodes(), is_norm);
+  require<ArgumentError>(batches >= 0 && batch >= 1,
+                         "expected batches of at least one sample, got {} of {}", batches,
+                         batch);
   if (norms == 0) return 0;
   Tape tape(model.graph().with_batch(batch), model.parameters(),
             {.outputs = model.outputs(), .threads = threads});

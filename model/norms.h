@@ -12,7 +12,7 @@ bool has_norms(const Graph& graph);
 /// full batches of `dataset`, with all other values fixed. The statistics collected in training
 /// belong to earlier weights, which can matter below 8 bits. Batches are shuffled by `seed`.
 /// Sun et al., arXiv 1909.12322. Returns the number of batch norms. Throws ArgumentError for
-/// fewer samples than a batch.
+/// a negative number of batches, empty ones, and fewer samples than a batch.
 int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t batches = 100,
                          int64_t batch = 64, uint64_t seed = 1,
                          int threads = default_threads());

@@ -144,8 +144,9 @@ class ProcessRuntime : public OnnxRuntime {
         outputs_(names(ort_->SessionGetOutputCount, ort_->SessionGetOutputName)) {}
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) override {
-    require<Error>(inputs.size() == inputs_.size(), "the model has {} inputs, got {}",
-                   inputs_.size(), inputs.size());
+    require<Error>(inputs.size() == inputs_.size(),
+                   "the number of inputs of the model is {}, got {}", inputs_.size(),
+                   inputs.size());
     std::vector<Owned<OrtValue>> owned;
     for (const Tensor& each : inputs) owned.push_back(value_of(each));
     std::vector<const OrtValue*> given;

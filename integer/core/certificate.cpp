@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "qtape/core/error.h"
+
 namespace qtape {
 namespace {
 
@@ -119,6 +121,10 @@ Certificate certify_sums(int64_t magnitude, int64_t largest, int64_t most) {
 
 Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
                     std::span<const int32_t> bias, const IntegerValue& x) {
+  require<ArgumentError>(n >= 0 && k >= 0 && std::ssize(weights) == n * k &&
+                             (bias.empty() || std::ssize(bias) == n),
+                         "expected {} x {} weights and {} biases or none, got {} and {}", n, k,
+                         n, weights.size(), bias.size());
   Certificate c;
   const Parts parts(x);
   for (int64_t i = 0; i < n; ++i) {

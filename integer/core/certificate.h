@@ -58,6 +58,7 @@ std::string to_string(const Certificate& certificate);
 Certificate certify_sums(int64_t magnitude, int64_t largest, int64_t most);
 
 /// Returns the certificate of weights [n, k] and biases [n] (or none) applied to codes `x`.
+/// Throws ArgumentError for another number of weights or biases.
 Certificate certify(std::span<const int8_t> weights, int64_t n, int64_t k,
                     std::span<const int32_t> bias, const IntegerValue& x);
 

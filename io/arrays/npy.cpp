@@ -63,6 +63,9 @@ std::string to_npy(const Tensor& tensor) {
   require<ArgumentError>(spelling != npy_dtypes.end(),
                          ".npy files cannot hold {}: expected another dtype",
                          to_string_view(tensor.type.dtype));
+  require<ArgumentError>(std::ssize(tensor.data) == tensor.type.bytes(),
+                         "expected {} bytes of {}, got {}", tensor.type.bytes(),
+                         to_string(tensor.type), tensor.data.size());
   std::string shape;
   for (int64_t extent : tensor.type.shape.extents()) shape += fmt::format("{}, ", extent);
   if (tensor.type.shape.rank() > 1) shape.resize(shape.size() - 2);

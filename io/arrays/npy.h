@@ -27,7 +27,7 @@ Tensor read_npy(const std::string& path);
 Tensor parse_npy(std::string_view bytes, std::string_view name);
 
 /// Bytes of a `.npy` file as NumPy writes it: version 1, little-endian, row-major. Throws
-/// ArgumentError for bf16, which NumPy lacks.
+/// ArgumentError for bf16, which NumPy lacks, and for data whose size is not that of the type.
 std::string to_npy(const Tensor& tensor);
 
 /// Writes the file to `path`; on failure the old file is kept. Throws as `to_npy` does, and

@@ -173,11 +173,14 @@ std::vector<Finding> float_parts(const Graph& graph) { return Search(graph).run(
 void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out) {
   if (parts.empty()) return;
   std::string text;
-  for (const Finding& part : parts) {
-    text += fmt::format("{}{}: {}: {}", text.empty() ? "" : "; ", part.node, part.what,
-                        part.remedy);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Finding& part = parts[i];
+    text += part.node;
+    const bool shared = i + 1 < parts.size() && part.what == parts[i + 1].what &&
+                        part.remedy == parts[i + 1].remedy;
+    text += shared ? ", " : fmt::format(": {}: {}; ", part.what, part.remedy);
   }
-  fail<GraphError>("{} node{} would have no integer form: {}; {}", parts.size(),
+  fail<GraphError>("{} node{} would have no integer form: {}{}", parts.size(),
                    parts.size() == 1 ? "" : "s", text, way_out);
 }
 

@@ -182,10 +182,12 @@ class Inliner {
 
   void check_call(const onnx::NodeProto& call, const Function& function) const {
     const int inputs = function.body->input_size(), outputs = function.body->output_size();
-    require<FormatError>(call.input_size() <= inputs, "function '{}' has {} inputs, got {}",
-                         function.name(), inputs, call.input_size());
-    require<FormatError>(call.output_size() <= outputs, "function '{}' has {} outputs, got {}",
-                         function.name(), outputs, call.output_size());
+    require<FormatError>(call.input_size() <= inputs,
+                         "function '{}': the number of inputs is {}, expected at most {}",
+                         function.name(), call.input_size(), inputs);
+    require<FormatError>(call.output_size() <= outputs,
+                         "function '{}': the number of outputs is {}, expected at most {}",
+                         function.name(), call.output_size(), outputs);
     const int64_t opset = opset_of(*function.body);
     const bool alike =
         opset == 0 || opset == opset_ || std::min(opset, opset_) >= first_stable_opset;

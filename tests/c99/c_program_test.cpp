@@ -352,7 +352,7 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
   const std::string long_name(64, 'a');
   const auto refused = [&](const std::string& name, const std::string& text) {
     CHECK(test::error_text<ArgumentError>([&] { (void)write_c_program(program, name); }) ==
-          fmt::format("'{}' is not a C identifier: {}", name, text));
+          fmt::format("'{}' cannot be the prefix of C names: {}", name, text));
   };
   refused("", "it is empty");
   refused("3d", "it begins with a digit");
@@ -364,7 +364,7 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
   refused("while", "it is a keyword of C or C++");
   CHECK(
       test::error_text<ArgumentError>([&] { (void)write_c_program(program, "n\xc3\xa9"); }) ==
-      "'n\?\?' is not a C identifier: it contains characters other than ASCII letters, digits and underscores");
+      "'n\?\?' cannot be the prefix of C names: it contains characters other than ASCII letters, digits and underscores");
   CHECK(write_c_program(program, "Net_2").steps.size() > 0);
 }
 

@@ -235,7 +235,7 @@ TEST_CASE("tape: codes can be a root: their gradient is given as f32") {
           }).ends_with("has a gradient of f32[1000], accessed as s8"));
     CHECK(error_text<GraphError>([&] {
             tape.backward(c.codes, std::span<const float>(dy).first(250));
-          }).ends_with("dy has 250 elements, expected 1000"));
+          }).ends_with("the number of elements of dy is 250, expected 1000"));
   }
 }
 

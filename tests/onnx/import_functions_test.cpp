@@ -113,16 +113,18 @@ TEST_CASE("onnx: calls of functions that cannot be replaced are refused by their
             add_to(add_function(proto, "Self", {"a"}, {"b"}), "Self", "a", "b", "pkg");
             add_call(graph, "Self");
           });
-  refused("m.onnx: node 'the F' (F): function 'F' has 1 inputs, got 2", {1, 4},
-          [](auto& graph, auto& proto) {
-            add_to(add_function(proto, "F", {"a"}, {"b"}), "Relu", "a", "b");
-            add_call(graph, "F").add_input("x");
-          });
-  refused("m.onnx: node 'the F' (F): function 'F' has 1 outputs, got 2", {1, 4},
-          [](auto& graph, auto& proto) {
-            add_to(add_function(proto, "F", {"a"}, {"b"}), "Relu", "a", "b");
-            add_call(graph, "F").add_output("z");
-          });
+  refused(
+      "m.onnx: node 'the F' (F): function 'F': the number of inputs is 2, expected at most 1",
+      {1, 4}, [](auto& graph, auto& proto) {
+        add_to(add_function(proto, "F", {"a"}, {"b"}), "Relu", "a", "b");
+        add_call(graph, "F").add_input("x");
+      });
+  refused(
+      "m.onnx: node 'the F' (F): function 'F': the number of outputs is 2, expected at most 1",
+      {1, 4}, [](auto& graph, auto& proto) {
+        add_to(add_function(proto, "F", {"a"}, {"b"}), "Relu", "a", "b");
+        add_call(graph, "F").add_output("z");
+      });
   refused("m.onnx: node 'the F' (F): function 'F' has no attribute 'k'", {1, 4},
           [](auto& graph, auto& proto) {
             add_to(add_function(proto, "F", {"a"}, {"b"}), "Relu", "a", "b");

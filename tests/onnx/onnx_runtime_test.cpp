@@ -166,7 +166,7 @@ TEST_CASE("onnx runtime: its errors are thrown, and the session goes on") {
           (void)runtime->run(integers);
         }).starts_with("ONNX Runtime failed: Unexpected input data type"));
   CHECK(test::error_text<Error>([&] { (void)runtime->run({}); }) ==
-        "the model has 1 inputs, got 0");
+        "the number of inputs of the model is 1, got 0");
   CHECK(runtime->run(inputs) == outputs);
 }
 

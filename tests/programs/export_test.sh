@@ -103,8 +103,8 @@ check "ratios order values" "$cc" "${strict[@]}" -Ifw -o largest largest.c fw/in
 check "as scales do" ./largest
 
 # What is refused.
-check "a name" exits 2 "qtape: --name: 'a b' is not a C identifier: it contains ' '" "$tool" export c w8.json -o fw --name 'a b'
-check "a keyword" exits 2 "qtape: --name: 'int' is not a C identifier: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
+check "a name" exits 2 "qtape: --name: 'a b' cannot be the prefix of C names: it contains ' '" "$tool" export c w8.json -o fw --name 'a b'
+check "a keyword" exits 2 "qtape: --name: 'int' cannot be the prefix of C names: it is a keyword of C or C++" "$tool" export c w8.json -o fw --name int
 check "memory" exits 2 'qtape: --ram: the arena takes 816 bytes, the limit is 800; fc1 needs the most, 816 bytes at once' "$tool" export c w8.json -o fw --ram 800
 check "enough memory" "$tool" export c w8.json -o fw --ram 816 >/dev/null
 check "more samples than there are" exits 2 'qtape: --golden: the data have 1000 samples, 1001 are required' "$tool" export c w8.json -o fw --golden 1001 --data digits

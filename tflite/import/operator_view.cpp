@@ -49,9 +49,10 @@ void OperatorView::check_pair() const {
 
 void OperatorView::check_operands(size_t least, size_t most) const {
   const size_t count = op_->inputs.size();
-  check(count >= least && count <= most, "has {} inputs, expected {}", count,
+  check(count >= least && count <= most, "the number of inputs is {}, expected {}", count,
         least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most));
-  check(op_->outputs.size() == 1, "has {} outputs, expected 1", op_->outputs.size());
+  check(op_->outputs.size() == 1, "the number of outputs is {}, expected 1",
+        op_->outputs.size());
 }
 
 bool OperatorView::has_input(size_t k) const {

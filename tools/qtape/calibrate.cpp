@@ -46,7 +46,8 @@ struct CalibrateOptions {
     using O = CalibrateOptions;
     return std::tuple{
         setting("weight_observer", &O::weight_observer,
-                "observer of weights; with search, all are tried for weights as well"),
+                "observer of weights, by name; usual: like --observer; --observer search tries "
+                "all for weights"),
         setting("images", &O::images, "number of training samples for calibration",
                 {1, 1000000}),
         setting("float_parts", &O::float_parts, float_parts_help),
@@ -225,9 +226,9 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
   // Without a test set, the samples of --input serve for both.
   const bool same = !options.data.input.empty() && options.data.holdout == 0;
-  fmt::print("{} {}, without quantizers {}{}\n", data.test.size(),
-             same ? "samples, also of calibration" : "test samples", score(report.in_float),
-             heading(report.in_float));
+  fmt::print("{} {} samples, without quantizers{} {}{}\n", data.test.size(),
+             same ? "calibration" : "test", report.in_float.score ? "" : ":",
+             score(report.in_float), heading(report.in_float));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, observer);
@@ -253,6 +254,9 @@ void calibrate(const CalibrateOptions& options) {
     require<ArgumentError>(each != FixedScale::name,
                            "{} needs a scale, which cannot be given here", FixedScale::name);
   }
+  require<ArgumentError>(
+      options.observer != "search" || options.weight_observer == usual_choice,
+      "--weight-observer has no effect with --observer search, which tries all for weights");
   const bool named = options.observer != "all" && options.observer != "search" &&
                      options.observer != usual_choice;
   if (named) (void)observer_method(options.observer);

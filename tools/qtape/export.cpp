@@ -282,7 +282,7 @@ CExport exported_c(const ExportCCommand& command, const std::string& name,
 bool export_c(const ExportCCommand& command) {
   const std::string name = command.name.empty() ? name_from(command.file) : command.name;
   const std::string refused = refused_c_name(name);
-  require<ArgumentError>(refused.empty(), "--name: '{}' is not a C identifier: {}",
+  require<ArgumentError>(refused.empty(), "--name: '{}' cannot be the prefix of C names: {}",
                          printable(name), refused);
   examples::OutputFiles files;
   AnyFile file = load_file(command.file, files);

@@ -103,8 +103,8 @@ TEST_CASE("float parts: quantizing refuses them with the whole list, unless they
   const Model model(parts_between_layers());
   const data::Dataset set = samples(16, 6);
   const std::string list = fmt::format(
-      "3 nodes would have no integer form: MatMul %6 'first': {0}; MatMul %14: {0}; "
-      "MatMul %17 'third': {0}; QuantizationRecipe::float_parts allows them",
+      "3 nodes would have no integer form: MatMul %6 'first', MatMul %14, MatMul %17 "
+      "'third': {0}; QuantizationRecipe::float_parts allows them",
       fault);
   CHECK(error_text<GraphError>([&] { (void)quantized(model, {}, set, 16, 1); }) == list);
   CHECK(error_text<GraphError>([&] { (void)quantized(model.graph(), {}); }) == list);
