@@ -204,7 +204,8 @@ void WindowOperators::average_pool() {
   // Elements added by ceil_mode do not count.
   require<FormatError>(!ceil || !counted || !padded || over.end == plain.end,
                        "ceil_mode adds elements that count_include_pad does not count");
-  if (over.padding == Padding::Valid && std::ranges::equal(kernel, a.shape | std::views::drop(2))) {
+  if (over.padding == Padding::Valid &&
+      std::ranges::equal(kernel, a.shape | std::views::drop(2))) {
     return global_pool(GlobalAvgPool{.keep_dims = true}, a);
   }
   AvgPool op = pool<AvgPool>(a, over);
