@@ -104,12 +104,13 @@ NodeId add_input_like(Graph& graph, const TensorType& type, const std::string& l
                    unused_label(graph, label));
 }
 
-/// Returns answers [batch, ..., classes] as rows [n, classes]. A single number per sample is
-/// the logit of the class 1; that of the class 0 is 0.
-NodeId add_logits(Graph& graph, NodeId answer) {
-  const Shape& shape = graph[answer].type.shape;
-  if (shape.rank() > 2) return graph.add(Reshape{.shape = {-1, shape[-1]}}, {answer});
-  if (shape.rank() < 2 || shape[1] > 1) return answer;
+/// Returns answers as rows [n, classes]. A single number per sample is the logit of the class
+/// 1; that of the class 0 is 0.
+NodeId add_logits(Graph& graph, NodeId answer, int64_t classes) {
+  if (graph[answer].type.shape.rank() != 2) {
+    answer = graph.add(Reshape{.shape = {-1, classes}}, {answer});
+  }
+  if (classes > 1) return answer;
   return graph.add(Pad{.begin = {0, 1}, .end = {0, 0}}, {answer});
 }
 
@@ -136,8 +137,10 @@ NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column& colum
       add_input_like(graph, {DType::S32, Shape(extents)}, named ? column.name : "labels");
   if (!places.empty()) labels = graph.add(Reshape{.shape = {-1}}, {labels});
   const NodeId compared = before_sigmoid(graph, answer);
-  const NodeId logits =
-      places.empty() && shape.rank() > 2 ? compared : add_logits(graph, compared);
+  const int64_t classes = places.empty() ? shape.without_first().elements() : shape[-1];
+  const NodeId logits = holds_classes(column, graph[answer].type)
+                            ? add_logits(graph, compared, classes)
+                            : compared;
   return graph.add(SoftmaxCrossEntropy{}, {logits, labels}, unused_label(graph, "loss"));
 }
 

@@ -20,7 +20,12 @@ std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size
 
 bool holds_classes(const data::Column& target, const TensorType& answer) {
   const Shape& shape = answer.shape;
-  if (target.classes > 0) return shape.rank() == 2;
+  if (target.classes > 0) {
+    const auto extents = shape.extents();
+    return !extents.empty() && std::ranges::count_if(extents.subspan(1), [](int64_t each) {
+                                 return each != 1;
+                               }) <= 1;
+  }
   const auto places = target.sample.shape.extents();
   if (is_float(target.sample.dtype) || places.empty()) return false;
   if (shape.rank() != target.sample.shape.rank() + 2 || shape[-1] < 2) return false;

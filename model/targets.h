@@ -19,7 +19,8 @@ std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size
 
 /// True if `target` holds classes of an answer of type `answer`:
 ///
-/// - labels of samples, for answers [batch, classes];
+/// - labels of samples, for answers [batch, classes], perhaps with axes of extent 1, and for
+///   answers [batch], logits of the class 1 of two;
 /// - integers [...], labels of places such as pixels or steps, for answers
 ///   [batch, ..., classes] of at least 2 classes.
 bool holds_classes(const data::Column& target, const TensorType& answer);

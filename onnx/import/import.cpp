@@ -122,10 +122,12 @@ std::vector<std::string> declare_float_inputs(onnx::GraphProto& graph, const Liv
     const bool whole = std::ranges::count(integers, type.elem_type()) > 0;
     if (!whole || tensors.contains(input.name())) continue;
     if (!is_cast_to_floats(graph, live, input.name())) continue;
+    const bool bytes = type.elem_type() == onnx::TensorProto::UINT8;
     type.set_elem_type(onnx::TensorProto::FLOAT);
     notes.push_back(
-        fmt::format("input '{}' is read as f32: all nodes cast its integers to floats",
-                    printable(input.name())));
+        fmt::format("input '{}' is read as f32: all nodes cast its integers to floats{}",
+                    printable(input.name()),
+                    bytes ? "; give it arrays of f32, as those of u8 are divided by 255" : ""));
   }
   return notes;
 }
@@ -255,7 +257,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   if (notes != nullptr) {
     *notes = left_out(graph, live, tensors);
     notes->insert(notes->end(), cast.begin(), cast.end());
-    const std::vector<std::string>& codes = importer.code_notes();
+    const std::vector<std::string>& codes = importer.notes();
     notes->insert(notes->end(), codes.begin(), codes.end());
   }
   return needed_part(with_rounded_biases(result, importer.values(), notes), importer.values());

@@ -182,6 +182,11 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   } catch (const Error& error) {
     return problems_.add(place, error.what());
   }
+  if (value.batch != 0) {
+    notes_.push_back(fmt::format(
+        "input '{}' has its samples along axis {} in the file: the model takes samples first",
+        printable(input.name()), value.batch));
+  }
   unknown_.erase(input.name());
   declared_batch_ = type.shape().dim(value.batch).dim_value();
   values_[input.name()] = std::move(value);

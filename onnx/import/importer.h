@@ -104,8 +104,8 @@ class OnnxImporter {
   /// Records that the codes of the constant `name` have a quantizer, or that other constants
   /// have them.
   void keep_codes(const std::string& name) { kept_codes_.insert(name); }
-  /// Returns notes about codes that the model does not have.
-  const std::vector<std::string>& code_notes() const { return code_notes_; }
+  /// Returns notes about inputs and codes that the model has otherwise.
+  const std::vector<std::string>& notes() const { return notes_; }
   /// True for an output of a refused node.
   bool is_unknown(const std::string& name) const { return unknown_.contains(name); }
   /// Returns the value of that name, or null.
@@ -244,7 +244,7 @@ class OnnxImporter {
   std::set<std::string> needed_;
   std::set<std::string> coded_;
   std::set<std::string> kept_codes_;
-  std::vector<std::string> code_notes_;
+  std::vector<std::string> notes_;
   OnnxDataFiles files_;
   const OnnxNode* current_ = nullptr;      // the node that is being added
   std::map<std::string, int64_t> layers_;  // number of layers without a name, by their kind

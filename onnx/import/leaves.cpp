@@ -169,14 +169,14 @@ void OnnxImporter::note_codes(const std::vector<std::string>& outputs) {
     if (constant.unrounded) {
       problems_.add_tensor(name, "a node that reads it cannot have a QuantizeLinear before it");
     } else if (constant.shape.elements() > 1) {
-      code_notes_.push_back(
+      notes_.push_back(
           fmt::format("'{}' becomes floats: a node that reads it has no quantizer for it",
                       printable(name)));
     }
   }
   for (const std::string& name : outputs) {
     if (!coded_.contains(name)) continue;
-    code_notes_.push_back(fmt::format("output '{}' becomes the floats that its codes represent",
+    notes_.push_back(fmt::format("output '{}' becomes the floats that its codes represent",
                                       printable(name)));
   }
 }

@@ -86,6 +86,10 @@ TEST_CASE("targets: integers of places are classes, and all other arrays numbers
   labels.classes = 3;
   CHECK(holds_classes(labels, {DType::F32, {1, 3}}));
   CHECK(!holds_classes(labels, scores));
+  for (const Shape& shape : {Shape{1}, Shape{1, 1}, Shape{1, 1, 1, 5}, Shape{1, 5, 1}}) {
+    CHECK(holds_classes(labels, {DType::F32, shape}));
+  }
+  CHECK(!holds_classes(labels, {DType::F32, Shape()}));
 }
 
 TEST_CASE("targets: the loss of labelled places is the mean cross-entropy of all places") {
@@ -139,8 +143,6 @@ TEST_CASE("targets: a label that is no class is an error that names the sample")
 }
 
 TEST_CASE("targets: a single number is the logit of the second of two classes") {
-  Network net;
-  Model model(linear(relu(linear(net.input("x", {2}), 6)), 1));
   std::vector<float> x;
   std::vector<int32_t> labels;
   for (int i = 0; i < 120; ++i) {
@@ -150,20 +152,27 @@ TEST_CASE("targets: a single number is the logit of the second of two classes") 
   data::Dataset data;
   data.add("x", Tensor::of<float>({120, 2}, x));
   data.add_target("y", Tensor::of<int32_t>({120}, labels));
-  model = with_loss(std::move(model), data);
-  const Tensor answers = predict(model, data, 1);
-  double sum = 0;
-  for (size_t i = 0; i < 120; ++i) {
-    const float logit = answers.values<float>()[i];
-    sum += cross_entropy(std::array{0.0f, logit}, labels[i]);
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{-1, 1}, std::vector<int64_t>{-1},
+        std::vector<int64_t>{-1, 1, 1}}) {
+    Network net;
+    const Value score = linear(relu(linear(net.input("x", {2}), 6)), 1);
+    Model model = with_loss(Model(node(Reshape{.shape = shape}, {score})), data);
+    const Tensor answers = predict(model, data, 1);
+    double sum = 0;
+    for (size_t i = 0; i < 120; ++i) {
+      const float logit = answers.values<float>()[i];
+      sum += cross_entropy(std::array{0.0f, logit}, labels[i]);
+    }
+    CHECK(loss_of(model, data, 120) == doctest::Approx(sum / 120).epsilon(1e-6));
+    (void)fit(model, data, quiet(60));
+    CHECK(accuracy(model, data, 1) > 90);
+    Model small = quantized(model, {}, data, 120, 1);
+    (void)fit(small, data, quiet(2));
+    CHECK(test::mismatch(verify(small, data)) == "");
+    CHECK(accuracy(small, data, 1) > 90);
+    CHECK(small.graph()[small.answer()].type.shape.rank() == std::ssize(shape));
   }
-  CHECK(loss_of(model, data, 120) == doctest::Approx(sum / 120).epsilon(1e-6));
-  (void)fit(model, data, quiet(60));
-  CHECK(accuracy(model, data, 1) > 90);
-  Model small = quantized(model, {}, data, 120, 1);
-  (void)fit(small, data, quiet(2));
-  CHECK(test::mismatch(verify(small, data)) == "");
-  CHECK(small.graph()[small.answer()].type.shape == Shape{1, 1});
 }
 
 TEST_CASE("targets: a file of several arrays has those with the names of the answers") {

@@ -245,8 +245,11 @@ TEST_CASE("onnx: an input of integers that nodes only cast to floats is f32") {
     }
     const SavedModel model = parse_onnx(bytes, "m.onnx", &notes);
     CHECK(model.graph[NodeId{0}].type.dtype == DType::F32);
-    CHECK(notes == std::vector<std::string>{
-                       "input 'x' is read as f32: all nodes cast its integers to floats"});
+    CHECK(
+        notes ==
+        std::vector<std::string>{
+            "input 'x' is read as f32: all nodes cast its integers to floats; give it arrays of "
+            "f32, as those of u8 are divided by 255"});
   }
 }
 

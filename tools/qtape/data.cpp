@@ -103,7 +103,7 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
     const auto of_column = [&](const data::WantedInput& input) {
       return input.sample.elements() == column.sample.elements();
     };
-    if (column.classes > 0 || std::ranges::any_of(needs.others, of_column)) continue;
+    if (std::ranges::any_of(needs.others, of_column)) continue;
     std::string expected;
     for (const data::WantedInput& answer : needs.answers) {
       std::vector<int64_t> batch = {1};
@@ -116,10 +116,33 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
       expected += fmt::format("{}'{}' {}", expected.empty() ? "" : " or ", answer.name,
                               to_string(TensorType{DType::F32, answer.sample}));
     }
+    require<ArgumentError>(expected.empty() || column.classes == 0,
+                           "{}: {} has a label for each sample, expected an answer with one "
+                           "axis of classes, or values or labels of places for {}",
+                           option, file, expected);
     require<ArgumentError>(expected.empty(),
                            "{}: {} has {} for each sample, expected one integer, or the values "
                            "of an answer: {}",
                            option, file, to_string(column.sample), expected);
+  }
+}
+
+/// Names a target of floats that are all 0 or 1, as labels of two classes are in PyTorch.
+void note_two_values(const data::Dataset& set, std::string_view option,
+                     const std::string& file) {
+  for (const size_t index : target_columns(set)) {
+    const data::Column& column = set.columns()[index];
+    if (!is_float(column.sample.dtype) || column.sample.elements() != 1) continue;
+    bool two = true;
+    for (int64_t sample = 0; two && sample < set.size(); ++sample) {
+      float value = 0;
+      set.read(index, sample, std::span(&value, 1));
+      two = value == 0 || value == 1;
+    }
+    if (!two) continue;
+    console::print(
+        "{}: the floats 0 and 1 in {} are values; if they are classes, give integers\n", option,
+        file);
   }
 }
 
@@ -168,6 +191,7 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
       note_bytes(set, needs);
       require<ArgumentError>(set.size() > 0, "{}input: {} has no samples", prefix, inputs);
       check_targets(set, prefix + "labels", labels, needs);
+      note_two_values(set, prefix + "labels", labels);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
         console::print("{} bytes of samples stay in files and are read when used\n", bytes);
       }
