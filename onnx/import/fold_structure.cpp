@@ -21,6 +21,7 @@ struct StructureFolds : FoldOperators {
   void gather();
   void expand();
   void tile();
+  void triangle();
 
   void give_reshaped(const std::vector<int64_t>& extents);
 };
@@ -362,6 +363,30 @@ void StructureFolds::tile() {
   give_places(from, extents, places);
 }
 
+/// Keeps the elements on one side of a diagonal of the last two axes; others become 0.
+void StructureFolds::triangle() {
+  OnnxConstant result = input(0);
+  const Shape& shape = result.shape;
+  require<FormatError>(shape.rank() >= 2, "expected a matrix, got {}", to_string(shape));
+  const bool upper = node.integer("upper", 1) != 0;
+  const std::vector<int64_t> given =
+      to.has_input(node, 1) ? to.integers(node, 1) : std::vector<int64_t>{0};
+  require<FormatError>(given.size() == 1, "k must be one number, got {}", given.size());
+  const int64_t rows = shape[-2], columns = shape[-1];
+  const int64_t k = std::clamp(given[0], -rows, columns);
+  const auto cut = [&](auto& numbers) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const auto place = static_cast<int64_t>(i);
+      const int64_t diagonal = place % columns - place / columns % rows;
+      if (upper ? diagonal < k : diagonal > k) numbers[i] = 0;
+    }
+  };
+  cut(result.floats);
+  cut(result.integers);
+  result.codes.reset();
+  finish(std::move(result));
+}
+
 namespace {
 
 constexpr OnnxOperator structure_rows[] = {{"Size", convert<&StructureFolds::size>},
@@ -376,7 +401,8 @@ constexpr OnnxOperator structure_rows[] = {{"Size", convert<&StructureFolds::siz
                                            {"Slice", convert<&StructureFolds::slice>},
                                            {"Gather", convert<&StructureFolds::gather>},
                                            {"Expand", convert<&StructureFolds::expand>},
-                                           {"Tile", convert<&StructureFolds::tile>}};
+                                           {"Tile", convert<&StructureFolds::tile>},
+                                           {"Trilu", convert<&StructureFolds::triangle>}};
 
 }  // namespace
 

@@ -42,6 +42,23 @@ TEST_CASE("onnx: constants of a Concat stand in their places, for every sample")
   CHECK(zeros.graph.size() == 3);  // a Pad alone, and the name of the output
 }
 
+TEST_CASE("onnx: masks that are triangles of constants") {
+  const auto cut = [](bool upper, int64_t k) {
+    const SavedModel model = OnnxModel({-1, 3, 4})
+                                 .floats("ones", {3, 4}, Numbers(12, 1))
+                                 .integers("k", {k})
+                                 .node("Trilu", {"ones", "k"}, {"mask"})
+                                 .with("upper", int64_t{upper})
+                                 .node("Mul", {"x", "mask"})
+                                 .imported();
+    return answer(model, counted(12), 1);
+  };
+  CHECK(cut(true, 0) == Numbers{1, 2, 3, 4, 0, 6, 7, 8, 0, 0, 11, 12});
+  CHECK(cut(true, 2) == Numbers{0, 0, 3, 4, 0, 0, 0, 8, 0, 0, 0, 0});
+  CHECK(cut(false, -1) == Numbers{0, 0, 0, 0, 5, 0, 0, 0, 9, 10, 0, 0});
+  CHECK(cut(false, 99) == counted(12));
+}
+
 TEST_CASE("onnx: constants of a Concat that do not fit are refused") {
   const auto refused = [](const Extents& extents, const Numbers& values, int64_t axis) {
     return error_of(OnnxModel({-1, 2, 3})
