@@ -48,6 +48,7 @@ for command in "calibrate --data $digits" "train --data $digits -o $work/t.json"
   # shellcheck disable=SC2086  # a command and its options
   check "$command: refuses" exits 1 "qtape: $work/b.json: " "$tool" ${command%% *} "$work/b.json" ${command#"${command%% *}"}
 done
-check "calibrate goes on" "$tool" calibrate "$work/b.json" --data "$digits" --float-parts -o "$work/bc.json" >/dev/null
+check "calibrate goes on" "$tool" calibrate "$work/b.json" --data "$digits" --float-parts -o "$work/bc.json" >"$work/calibrate.txt"
+check "with each part once" same "$(grep '^remains in floats: ' "$work/import.txt")" "$(grep '^remains in floats: ' "$work/calibrate.txt")"
 
 finish

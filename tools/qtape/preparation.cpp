@@ -89,11 +89,26 @@ void judge(const Graph& graph, bool allowed, Preparation& report) {
   judge(report.float_parts, allowed);
 }
 
+namespace {
+
+/// Returns the description of a node without its index, which new quantizers change.
+std::string without_index(const std::string& node) {
+  const size_t begin = node.find('%');
+  if (begin == std::string::npos) return node;
+  const size_t end = node.find_first_not_of("0123456789", begin + 1);
+  return node.substr(0, begin) + (end == std::string::npos ? "" : node.substr(end));
+}
+
+}  // namespace
+
 void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
   std::vector<Finding> more = float_parts(graph);
-  std::erase_if(more, [&](const Finding& part) {
-    return std::ranges::count(report.float_parts, part.node, &Finding::node) > 0;
-  });
+  for (const Finding& known : report.float_parts) {
+    const auto same = std::ranges::find_if(more, [&](const Finding& part) {
+      return without_index(part.node) == without_index(known.node) && part.what == known.what;
+    });
+    if (same != more.end()) more.erase(same);
+  }
   judge(more, allowed);
   report.float_parts.insert(report.float_parts.end(), more.begin(), more.end());
 }
