@@ -114,7 +114,7 @@ class Header {
   std::string codes(std::string_view argument, std::string_view type,
                     const IntegerValue& v) const {
     return define(argument, type, c_type(v.type.dtype)) +
-           define(argument, "SCALE", c_float(v.scales[0])) +
+           define(argument, "SCALE", c_decimal(v.scales[0])) +
            define(argument, "ZERO_POINT", v.zero_point) + define(argument, "LOW", v.low) +
            define(argument, "HIGH", v.high);
   }
@@ -175,14 +175,14 @@ class Header {
 
   std::string scales(std::string_view argument, const IntegerValue& v) const {
     if (v.scales.size() == 1) {
-      return define(argument, "SCALE", c_float(v.scales[0])) +
+      return define(argument, "SCALE", c_decimal(v.scales[0])) +
              define(argument, "ZERO_POINT", 0);
     }
     const double most = *std::ranges::max_element(v.scales);
     std::vector<std::string> scales;
     std::vector<int64_t> ratios;
     for (double each : v.scales) {
-      scales.push_back(c_float(each));
+      scales.push_back(c_decimal(each));
       ratios.push_back(static_cast<int64_t>(std::llround(each / most * 2147483647.0)));
     }
     std::string text =

@@ -138,10 +138,20 @@ std::string_view c_type(DType dtype) {
   }
 }
 
+namespace {
+
+std::string infinity(float v) { return v < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)"; }
+
+}  // namespace
+
 std::string c_float(double v) {
   const auto narrow = static_cast<float>(v);
-  if (std::isinf(narrow)) return narrow < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)";
-  return fmt::format("{:a}f", narrow);
+  return std::isinf(narrow) ? infinity(narrow) : fmt::format("{:a}f", narrow);
+}
+
+std::string c_decimal(double v) {
+  const auto narrow = static_cast<float>(v);
+  return std::isinf(narrow) ? infinity(narrow) : fmt::format("{:#}f", narrow);
 }
 
 template <class T>

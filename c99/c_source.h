@@ -25,6 +25,8 @@ using CParameters = std::vector<std::pair<std::string_view, std::string>>;
 std::string_view c_type(DType dtype);
 /// Returns a C constant with exactly the value `v`: `0x1.8p-3f`.
 std::string c_float(double v);
+/// Returns the same in decimal digits, for headers: C++ before C++17 reads no others.
+std::string c_decimal(double v);
 
 /// Bytes of buffer that CMSIS-NN needs in addition to operands and result, by processor type.
 struct CBuffer {

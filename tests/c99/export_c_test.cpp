@@ -186,9 +186,9 @@ TEST_CASE("exported C: channels of sums at the end have their scales in the head
   const std::string& header = exported.files[0].text;
   for (const char* line :
        {"#define NET_OUTPUT0_TYPE int32_t\n", "#define NET_OUTPUT0_ZERO_POINT 0\n",
-        "#define NET_OUTPUT0_SCALES {0x1p-3f, 0x1p-1f}\n",
+        "#define NET_OUTPUT0_SCALES {0.125f, 0.5f}\n",
         "#define NET_OUTPUT0_RATIOS {536870912, 2147483647}\n",
-        "the largest sum need not be the largest value", "#define NET_INPUT0_SCALE 0x1p-2f\n",
+        "the largest sum need not be the largest value", "#define NET_INPUT0_SCALE 0.25f\n",
         "#define NET_INPUT0_ZERO_POINT 7\n", "#define NET_INPUT0_CODE_TYPE uint8_t\n",
         "#define NET_INPUT0_SHAPE {1, 3}\n", "#define NET_INPUT0_ELEMENTS 3\n"}) {
     CAPTURE(line);

@@ -73,7 +73,7 @@ int main() {
 }
 C
 check "two in one program" "$cc" -std=c99 -c fw/net.c fw/w4.c
-check "headers are C++ as well" c++ -Wall -Wextra -Wpedantic -Werror -Ifw -o two main.cpp net.o w4.o
+check "headers are C++ as well" c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -Ifw -o two main.cpp net.o w4.o
 check "which runs" ./two
 check "NaN is told" nan_is_told
 
