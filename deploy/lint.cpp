@@ -45,6 +45,7 @@ struct WeightValues {
 struct WeightChannel {
   int64_t non_finite = 0;
   int64_t nonzero = 0;  ///< number of nonzero codes
+  bool empty = true;    ///< all weights are 0
   int64_t clamped = 0;  ///< number that lie a step or more beyond the end of the grid
 };
 
@@ -55,6 +56,7 @@ WeightChannel look_at(const WeightValues& w, int64_t c, const Grid& grid) {
     const float value = w.at(c, i);
     const float steps = value / q.scale;
     channel.non_finite += std::isfinite(value) ? 0 : 1;
+    channel.empty = channel.empty && value == 0;
     channel.nonzero += code_of(value, q, grid) != 0.0f ? 1 : 0;
     const bool beyond = steps >= static_cast<float>(grid.limits.q_max) + 1 ||
                         steps <= static_cast<float>(grid.limits.q_min) - 1;
@@ -117,7 +119,25 @@ class Linter {
       add(Severity::Error, id, b->second.wrong);
     }
     if (own.kind == IntegerKind::Codes && own.quantizer == id) floor_of(id);
+    if (const auto* pad = std::get_if<Pad>(&graph_[id].op)) border(*pad, id);
     if (own.product == id && own.kind == IntegerKind::Accumulators) weights(id);
+  }
+
+  /// Compares the value of a border with that of its code.
+  void border(const Pad& pad, NodeId id) {
+    const IntegerForm& own = form(id);
+    if (pad.value == 0 || own.kind != IntegerKind::Codes) return;
+    const auto found = qparams(graph_, parameters_, own.quantizer);
+    if (found.size() != 1 || !are_scales(found[0].scale, 1)) return;
+    const QParams<float> q{static_cast<float>(found[0].scale),
+                           static_cast<float>(found[0].zero_point)};
+    const auto value = static_cast<float>(pad.value);
+    const float held = value_of(code_of(value, q, grid_of(graph_, own.quantizer)), q);
+    if (std::abs(held - value) <= q.scale / 2) return;
+    add(Severity::Warning, id,
+        fmt::format("its border of {} becomes {}, the nearest value that has a code", value,
+                    held),
+        "add the value after a border of 0, y = Pad(x - value) + value, and quantize y");
   }
 
   void floor_of(NodeId id) {
@@ -205,14 +225,14 @@ class Linter {
 
   void weights(NodeId quantizer, const WeightValues& w) {
     const Grid grid = grid_of(graph_, quantizer);
-    std::vector<int64_t> broken, dead, low, clamped;
+    std::vector<int64_t> broken, empty, dead, low, clamped;
     int64_t most = 0;
     for (int64_t c = 0; c < w.layout.outputs; ++c) {
       const WeightChannel channel = look_at(w, c, grid);
       if (channel.non_finite > 0)
         broken.push_back(c);
       else if (channel.nonzero == 0)
-        dead.push_back(c);
+        (channel.empty ? empty : dead).push_back(c);
       else if (at_floor(w.scale(c), grid))
         low.push_back(c);
       if (static_cast<double>(channel.clamped) >
@@ -231,6 +251,8 @@ class Linter {
     report(Severity::Error, broken,
            fmt::format(" {} weights that are NaN or infinite", verb(broken)),
            "retrain from a checkpoint in which all weights are finite");
+    report(Severity::Note, empty, fmt::format(" {} no weight other than 0", verb(empty)),
+           "remove them, unless the rewriting of a layer made them");
     report(Severity::Warning, dead, fmt::format(" {} only the code 0", verb(dead)),
            "remove them, or give each channel its own scale");
     report(Severity::Warning, low,

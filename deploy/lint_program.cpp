@@ -120,10 +120,10 @@ class ProgramLinter {
           "bias");
     }
     if (!large.empty()) {
-      add(Severity::Warning,
+      add(Severity::Note,
           fmt::format("bias of {} is larger than any sum of the products",
                       channels_text(large, op.outputs())),
-          "no input changes the sign there: retrain, or remove it");
+          "no input changes the sign of this sum: retrain it if a ReLU reads it");
     }
   }
 

@@ -48,6 +48,14 @@ NodeId add_quotient(Graph& graph, NodeId x, NodeId divisor, const std::string& l
   return graph.add(Mul{}, {x, reciprocal}, label);
 }
 
+/// Adds a border of a number as one of 0 around the differences to it: codes have an exact 0,
+/// but may have no code for the number.
+NodeId add_border(Graph& graph, NodeId x, Pad pad, const std::string& label) {
+  const double value = std::exchange(pad.value, 0.0);
+  const NodeId shifted = graph.add(Affine{.offset = -value}, {x});
+  return graph.add(Affine{.offset = value}, {graph.add(pad, {shifted})}, label);
+}
+
 /// Max, differences, exponentials and their sum for a Softmax of x along `axis`.
 struct SoftmaxParts {
   NodeId shifted;      ///< x - max(x)
@@ -69,7 +77,7 @@ struct SoftmaxParts {
   }
 };
 
-/// Copies a graph with quotients, Softmax and LogSoftmax as layers that have integers.
+/// Copies a graph with quotients, borders, Softmax and LogSoftmax as layers that have integers.
 class Tables {
  public:
   explicit Tables(const Graph& graph)
@@ -79,8 +87,9 @@ class Tables {
         last_(last_softmaxes(graph)) {}
 
   /// Divisions by values that depend on inputs become products with the reciprocal, which is a
-  /// table of codes; Softmax and LogSoftmax nodes, except last ones, exponentials of
-  /// differences, their sum and a table of it. Appends their labels.
+  /// table of codes; borders of a number, those of 0 around differences; Softmax and LogSoftmax
+  /// nodes, except last ones, exponentials of differences, their sum and a table of it. Appends
+  /// their labels.
   Graph run(std::vector<std::string>& labels) {
     rewrite(graph_, result_, [&](NodeId id, const std::vector<NodeId>& operands) {
       const Node& node = graph_[id];
@@ -99,6 +108,10 @@ class Tables {
     const Node& node = graph_[id];
     if (std::holds_alternative<Div>(node.op) && !constant_[at(node.operands[1])]) {
       return add_quotient(result_, operands[0], operands[1], node.label);
+    }
+    if (const auto* pad = std::get_if<Pad>(&node.op)) {
+      if (pad->value == 0 || !std::isfinite(pad->value)) return std::nullopt;
+      return add_border(result_, operands[0], *pad, node.label);
     }
     if (const auto* softmax = std::get_if<Softmax>(&node.op)) {
       const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);

@@ -13,16 +13,16 @@ namespace qtape {
 struct RewrittenLayers {
   std::optional<SavedModel> model = {};  ///< empty if nothing changes
   std::vector<std::string> folded = {};  ///< labels of batch norms that were folded, or `%7`
-  /// Labels of scales, offsets, transposed convolutions, quotients and Softmaxes that became
-  /// other layers, or `%7`.
+  /// Labels of scales, offsets, transposed convolutions, quotients, borders and Softmaxes that
+  /// became other layers, or `%7`.
   std::vector<std::string> rewritten = {};
 };
 
 /// Returns a network that computes the same in evaluation, up to f32 rounding, and whose layers
 /// have integers: scales and offsets per channel become products (`channel_products`), batch
 /// norms are folded (`fold_norms`), transposed convolutions become convolutions
-/// (`sub_pixel_convolutions`), divisions become products with the reciprocal, and each
-/// Softmax or LogSoftmax that is not last becomes exponentials of differences and their sum.
+/// (`sub_pixel_convolutions`), divisions become products with the reciprocal, borders of a
+/// number those of 0 around the differences to it, and each Softmax or LogSoftmax that is not last becomes exponentials of differences and their sum.
 /// Leaves without readers are removed. Nodes that only losses need stay. Constants of scales
 /// and offsets become parameters of the products. In graphs with quantizers norms are folded
 /// where that is possible. Throws GraphError if the graph cannot be evaluated.

@@ -209,8 +209,11 @@ TEST_CASE("lint: scales below the floor are judged as the floor that is used") {
 }
 
 TEST_CASE("lint: weights") {
+  CHECK(lint_text(OneLayer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
+        "note: fc.weight.quantized: channel 1 of 3 has no weight other than 0; remove them, "
+        "unless the rewriting of a layer made them\n");
   CHECK(
-      lint_text(OneLayer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
+      lint_text(OneLayer{.weights = {1.27f, 0.6f, 0.001f, 0, 0.8f, -1.27f}}) ==
       "warning: fc.weight.quantized: channel 1 of 3 has only the code 0; remove them, or give each channel its own scale\n");
   CHECK(
       lint_text(OneLayer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
@@ -218,6 +221,20 @@ TEST_CASE("lint: weights") {
   CHECK(
       lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
       "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN or infinite; retrain from a checkpoint in which all weights are finite\n");
+}
+
+TEST_CASE("lint: a border whose value has no code") {
+  const auto padded = [](double value) {
+    test::Net net({1, 4});
+    const NodeId x = net.quantized(net.x, fixed, "x");
+    net.graph.set_outputs(
+        {net.add(Pad{.begin = {0, 1}, .end = {0, 0}, .value = value}, {x}, "y")});
+    Parameters parameters = net.with_scales({{x, 0.0113}});
+    return lint_text(net.graph, parameters);
+  };
+  CHECK(padded(0) == "");
+  CHECK(padded(-1.44) == "");
+  CHECK(padded(-5).starts_with("warning: y: its border of -5 becomes -1.4"));
 }
 
 TEST_CASE("lint: biases") {
@@ -228,7 +245,7 @@ TEST_CASE("lint: biases") {
   CHECK(lint_text(OneLayer{.folded = true}) == "");
   CHECK(
       lint_text(OneLayer{.biases = {0, 1, 1000}}) ==
-      "warning: fc: bias of channel 2 of 3 is larger than any sum of the products; no input changes the sign there: retrain, or remove it\n");
+      "note: fc: bias of channel 2 of 3 is larger than any sum of the products; no input changes the sign of this sum: retrain it if a ReLU reads it\n");
   CHECK(
       lint_text(OneLayer{.biases = {0, 1e9f, 1}}) ==
       "warning: fc: bias of channel 1 of 3 is clamped to the range of s32; give the input or the weights a larger scale: their product is the step of the bias\nwarning: fc: accumulators can reach 2147506126, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n");

@@ -242,6 +242,26 @@ TEST_CASE("rewrite: the sum of a Softmax is at least 1, however coarse its codes
   }
 }
 
+TEST_CASE("rewrite: a border of a number lies around differences to it") {
+  for (const double value : {-5.0, 0.75}) {
+    test::Net net({2, 4, 3});
+    const NodeId h = net.add(Relu{}, {linear(net.graph, net.x, {.out = 3, .label = "one"})});
+    const NodeId y =
+        net.add(Pad{.begin = {0, 2, 0}, .end = {0, 1, 0}, .value = value}, {h}, "y");
+    net.graph.set_outputs({linear(net.graph, y, {.out = 3, .label = "two"})});
+    const Parameters parameters(net.graph, 1);
+    const RewrittenLayers result = rewrite_layers(net.graph, parameters);
+    REQUIRE(result.model);
+    CHECK(result.rewritten == std::vector<std::string>{"y"});
+    check_close(net.graph, parameters, *result.model);
+    check_integers(result.model->graph);
+    // The quantizer of the product reads the border.
+    const Graph graph = insert_quantizers(result.model->graph, calibrated_quantizers(8, 8));
+    const Node& quantizer = graph[graph.at("two.input.quantized")];
+    CHECK(graph[quantizer.operands[0]].label == "y");
+  }
+}
+
 TEST_CASE("rewrite: a division by a constant with 0 stays") {
   test::Net net({2, 3});
   const NodeId d = net.parameter({1, 3}, "d");
