@@ -248,12 +248,13 @@ Samples as_labels(Samples values, const std::vector<WantedInput>& answers,
   return values;
 }
 
-/// True for a target with the axes of its answer. Labels have no channels.
+/// True for a target with the axes of its answer, unless that has no channels. Labels have
+/// none either.
 bool has_channels(const Shape& target, const std::vector<WantedInput>& answers,
                   const std::string& name) {
   return std::ranges::any_of(answers, [&](const WantedInput& each) {
     const bool own = each.name == name || answers.size() == 1;
-    return own && each.sample.rank() + 1 == target.rank();
+    return own && each.has_channels && each.sample.rank() + 1 == target.rank();
   });
 }
 

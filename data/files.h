@@ -60,6 +60,7 @@ struct WantedInput {
   Shape sample = {};            ///< extents of one sample, channels last
   std::string other_name = {};  ///< under which an array may have it instead
   DType dtype = DType::F32;
+  bool has_channels = true;  ///< false: the last axis holds positions; arrays are not moved
 };
 
 /// Position of the channels in a sample.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/engine/channel_axis.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/program/integer_node.h"
 
@@ -40,7 +41,9 @@ class Mover {
   }
   int first_axis(ProgramNodeId id) const { return is_batched(id) ? 1 : 0; }
   /// True for channels and at least one axis of positions.
-  bool is_moved(ProgramNodeId id) const { return shape(id).rank() - first_axis(id) >= 2; }
+  bool is_moved(ProgramNodeId id) const {
+    return shape(id).rank() - first_axis(id) >= 2 && has_channel_axis(from_, id);
+  }
 
   bool is_input(ProgramNodeId id) const {
     return std::holds_alternative<integer::Input>(from_[id].op);

@@ -212,6 +212,15 @@ TEST_CASE("arrays: one that fits only with channels first decides for all that f
         }) == square + ": samples [2, 2] fit with channels first and last, and " + image +
                   " has them first: give all arrays with channels last and --channels Last, or "
                   "--channels First if all have them first");
+  // Answers without channels are neither moved nor asked for.
+  const std::vector<data::WantedInput> map = {
+      {.name = "y", .sample = {2, 2}, .has_channels = false}};
+  for (const auto order : {data::ChannelOrder::Detect, data::ChannelOrder::First}) {
+    const data::Dataset set = data::arrays(image, square, {{"x", {5, 5, 3}}}, order, map);
+    std::vector<float> values(4);
+    set.read(1, 0, values);
+    CHECK(values == std::vector<float>{0, 1, 2, 3});
+  }
   // Flat samples have channels first as well, if the caller says so.
   const std::string flat = file("flat.npy", {1, 12});
   const data::Dataset moved =

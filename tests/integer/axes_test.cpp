@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "qtape/engine/channel_axis.h"
 #include "qtape/integer/program/channels_first.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
+#include "qtape/model/layers.h"
 #include "qtape/tests/support/conformance.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -64,9 +66,9 @@ TEST_CASE("channels first: inputs and outputs are moved, and no value changes") 
         test::Settled(test::any_net(seed), seed).program(requantization::values[seed % 4]);
     const IntegerProgram first = channels_first(program);
     const Shape shape = program[program.at("x")].value.type.shape;
-    std::vector<Tensor> expected;
-    for (const Tensor& each : answers(program, shape, seed, false)) {
-      expected.push_back(moved(each));
+    std::vector<Tensor> expected = answers(program, shape, seed, false);
+    for (size_t k = 0; k < expected.size(); ++k) {
+      if (has_channel_axis(program, program.outputs()[k])) expected[k] = moved(expected[k]);
     }
     CHECK(answers(first, shape, seed, true) == expected);
     CHECK(answers(first, shape, seed, true, true) == expected);
@@ -76,6 +78,29 @@ TEST_CASE("channels first: inputs and outputs are moved, and no value changes") 
     }
     CHECK(program_from_json(to_json(first)) == first);
   }
+}
+
+TEST_CASE("channels first: maps without channels stay, and so do their axes") {
+  Network net;
+  const Value x = net.input("x", {4, 5, 3});
+  const Value scores = conv2d(x, 6, {1, 1});
+  const auto has_channels = [](const Value& answer) {
+    return has_channel_axis(answer.graph(), answer.id());
+  };
+  CHECK(has_channels(x));
+  CHECK(has_channels(relu(scores)));
+  CHECK(has_channels(node(Slice{.axis = 3, .begin = 1, .end = 3}, {scores})));
+  CHECK(has_channels(node(Reshape{.shape = {-1, 20, 6}}, {scores})));
+  CHECK(has_channels(node(Max{.axes = {1}}, {scores})));
+  CHECK(has_channels(node(GlobalAvgPool{.keep_dims = true}, {scores})));
+  CHECK(!has_channels(node(ArgMax{.axis = -1}, {scores})));
+  CHECK(!has_channels(relu(node(Mean{.axes = {3}}, {scores}))));
+  CHECK(!has_channels(node(Reshape{.shape = {-1, 4, 5}}, {conv2d(x, 1, {1, 1})})));
+  CHECK(!has_channels(node(Transpose{.permutation = {0, 3, 1, 2}}, {scores})));
+  // The channels of a map with more positions, as those of a PixelShuffle.
+  const Value split = node(Reshape{.shape = {-1, 4, 5, 2, 3}}, {scores});
+  const Value turned = node(Transpose{.permutation = {0, 1, 3, 2, 4}}, {split});
+  CHECK(has_channels(node(Reshape{.shape = {-1, 8, 5, 3}}, {turned})));
 }
 
 TEST_CASE("channels first: codes are moved rather than floats, and channels with scales stay") {

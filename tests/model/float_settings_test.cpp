@@ -12,10 +12,7 @@
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/op_run.h"
 #include "qtape/tests/support/small_fit.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "qtape/tests/support/subnormals.h"
 
 using namespace qtape;
 
@@ -28,9 +25,7 @@ auto under(int rounding, const Body& body) {
   std::fenv_t before;
   REQUIRE(std::fegetenv(&before) == 0);
   REQUIRE(std::fesetround(rounding) == 0);
-#if defined(__x86_64__)
-  _mm_setcsr(_mm_getcsr() | 0x8040);
-#endif
+  test::flush_subnormals();
   auto result = body();
   const int after = std::fegetround();
   std::fesetenv(&before);

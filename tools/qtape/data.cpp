@@ -9,6 +9,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
+#include "qtape/engine/channel_axis.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
@@ -33,8 +34,9 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
 
 /// Returns an answer. Calibration adds a quantizer, which ends the label of the answer before
 /// it by `.quantized`; data may have either label.
-data::WantedInput answer_named(const std::string& label, const Shape& sample) {
-  data::WantedInput answer{.name = label, .sample = sample};
+data::WantedInput answer_named(const std::string& label, const Shape& sample,
+                               bool has_channels) {
+  data::WantedInput answer{.name = label, .sample = sample, .has_channels = has_channels};
   constexpr std::string_view suffix = ".quantized";
   if (label.ends_with(suffix))
     answer.other_name = label.substr(0, label.size() - suffix.size());
@@ -70,7 +72,8 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
                             .dtype = node.type.dtype});
   }
   for (const NodeId id : graph.answers()) {
-    needs.answers.push_back(answer_named(graph.name(id), sample_of(graph[id].type, true)));
+    needs.answers.push_back(answer_named(graph.name(id), sample_of(graph[id].type, true),
+                                         has_channel_axis(graph, id)));
   }
   return needs;
 }
@@ -87,7 +90,8 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
   }
   for (const ProgramNodeId id : program.outputs()) {
     needs.answers.push_back(
-        answer_named(output_name(program, id), sample_of(program[id].value.type, true)));
+        answer_named(output_name(program, id), sample_of(program[id].value.type, true),
+                     has_channel_axis(program, id)));
   }
   return needs;
 }
