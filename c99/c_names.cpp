@@ -95,6 +95,7 @@ std::string refused_c_name(std::string_view name) {
                ? fmt::format("it contains '{}'", *other)
                : "it contains characters other than ASCII letters, digits and underscores";
   }
+  if (name == "main") return "it is the entry point of programs";
   if (is_keyword(name)) return "it is a keyword of C or C++";
   if (is_header(name)) return "it is the name of a header of the C library";
   // C99 guarantees 63 significant characters for internal identifiers.

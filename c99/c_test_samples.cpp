@@ -184,7 +184,7 @@ class Samples {
   void check_sample(const GoldenSample& sample) const {
     require<ArgumentError>(
         sample.size() == written_.inputs.size(),
-        "a sample of a self-test needs {} tensors, one for each input, got {}",
+        "a sample of a self-test: expected a tensor for each input, {}, got {}",
         written_.inputs.size(), sample.size());
     for (size_t i = 0; i < sample.size(); ++i) {
       const TensorType& wanted = program_[written_.inputs[i].node].value.type;

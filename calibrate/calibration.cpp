@@ -246,6 +246,7 @@ ObserverMethod usual_method(const Op& quantizer) {
 
 std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
                                        const CalibrationOptions& options) {
+  require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   check_patterns(tape.graph(), options);
   const FloatEnvironment floats;
   Observation observation(tape, [&](NodeId id) {
@@ -266,6 +267,7 @@ std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
     const std::function<void(const CalibrationProgress&)>& on_batch) {
   const FloatEnvironment floats;
+  require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   require<ArgumentError>(!candidates.empty(), "the search needs candidates, got none");
   Observation observation(tape, [&](NodeId) { return candidates; });
   const auto stages = static_cast<int64_t>(observation.nodes().size()) + 1;

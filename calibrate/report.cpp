@@ -126,6 +126,7 @@ Json to_json_value(const QuantizerReport& r) {
 std::vector<QuantizerReport> report_quantizers(
     Tape& tape, const BatchSource& batches,
     const std::function<void(const CalibrationProgress&)>& on_batch) {
+  require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   const FloatEnvironment floats;
   const Graph& graph = tape.graph();
   std::vector<Sums> sums;

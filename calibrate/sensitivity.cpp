@@ -31,6 +31,7 @@ class Switches {
 
 Sensitivity sensitivity(Tape& tape, const Score& score,
                         const std::function<void(int64_t done, int64_t all)>& on_score) {
+  require<ArgumentError>(score != nullptr, "expected a score, got an empty function");
   Switches switches(tape);
   const auto all = static_cast<int64_t>(2 * switches.ids().size() + 2);
   int64_t done = 0;

@@ -44,6 +44,8 @@ int64_t Shape::elements() const {
 }
 
 Shape Shape::with(int axis, int64_t extent) const {
+  require<GraphError>(axis >= -rank_ && axis < rank_, "axis {} is out of range for {}", axis,
+                      to_string(*this));
   Shape result = *this;
   result.extents_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)] = extent;
   return Shape(result.extents());

@@ -98,7 +98,8 @@ class Shape {
   std::span<const int64_t> extents() const {
     return {extents_.data(), static_cast<size_t>(rank_)};
   }
-  /// This shape with the extent of `axis` replaced.
+  /// This shape with the extent of `axis` replaced. Throws GraphError unless -rank <= axis <
+  /// rank, and for extents that a shape cannot have.
   Shape with(int axis, int64_t extent) const;
   /// This shape without its first axis, of rank >= 1: of a batch, the shape of one sample.
   Shape without_first() const {

@@ -84,6 +84,12 @@ int64_t classes_of(const Column& column, std::span<const std::byte> labels, int6
   return largest + 1;
 }
 
+void check_dtype(const std::string& column, DType dtype) {
+  require<ArgumentError>(dtype != DType::F16 && dtype != DType::BF16,
+                         "column {}: data sets cannot hold {}", printable(column),
+                         to_string_view(dtype));
+}
+
 /// Returns the number of classes of all labels of a file, which are read in blocks.
 int64_t classes_of(const Column& column, const Rows& rows) {
   constexpr int64_t block = 1 << 16;
@@ -105,6 +111,7 @@ Dataset::Dataset(int64_t size, std::vector<Column> columns, Reader reader)
   require<ArgumentError>(size >= 0, "a data set cannot have {} samples", size);
   require<ArgumentError>(reader_ != nullptr, "expected a reader, got an empty function");
   for (size_t i = 0; i < columns_.size(); ++i) {
+    check_dtype(columns_[i].name, columns_[i].sample.dtype);
     for (size_t k = 0; k < i; ++k) {
       require<ArgumentError>(columns_[i].name != columns_[k].name, "column {} already exists",
                              printable(columns_[i].name));
@@ -124,9 +131,7 @@ void Dataset::add_column(Column column, Stored values) {
       !values.tensor || static_cast<int64_t>(values.tensor->data.size()) == type.bytes(),
       "column {}: expected {} bytes of {}, got {}", name, type.bytes(), to_string(type),
       values.tensor ? values.tensor->data.size() : 0);
-  require<ArgumentError>(type.dtype != DType::F16 && type.dtype != DType::BF16,
-                         "column {}: data sets cannot hold {}", name,
-                         to_string_view(type.dtype));
+  check_dtype(column.name, type.dtype);
   require<ArgumentError>(columns_.empty() || shape[0] == size_,
                          "column {}: expected {} samples as in {}, got {}", name, size_,
                          columns_.empty() ? "" : printable(columns_[0].name), shape[0]);
@@ -215,7 +220,8 @@ int64_t Dataset::classes() const {
 
 Dataset Dataset::slice(int64_t begin, int64_t end) const {
   require<ArgumentError>(begin >= 0 && begin <= end && end <= size_,
-                         "samples {} to {} are outside a data set of {}", begin, end, size_);
+                         "samples {} to {} are no range of a data set of {}", begin, end,
+                         size_);
   Dataset part = *this;
   part.begin_ += begin;
   part.size_ = end - begin;
@@ -223,7 +229,8 @@ Dataset Dataset::slice(int64_t begin, int64_t end) const {
 }
 
 std::pair<Dataset, Dataset> Dataset::split(double share) const {
-  require<ArgumentError>(share >= 0 && share <= 1, "a share must be in [0, 1], got {}", share);
+  require<ArgumentError>(share >= 0 && share <= 1,
+                         "the share of the first part must be in [0, 1], got {}", share);
   const auto middle = static_cast<int64_t>(std::llround(share * static_cast<double>(size_)));
   return {slice(0, middle), slice(middle, size_)};
 }

@@ -334,6 +334,8 @@ std::vector<Finding> lint(const Graph& graph, const Parameters& parameters,
   const FloatEnvironment floats;
   require<ArgumentError>(options.clamped_share >= 0 && options.clamped_share <= 1,
                          "clamped_share must be in 0..1, got {}", options.clamped_share);
+  require<ArgumentError>(options.bias_change >= 0, "bias_change must be at least 0, got {}",
+                         options.bias_change);
   return Linter(graph, parameters, options).run();
 }
 

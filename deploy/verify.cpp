@@ -55,6 +55,14 @@ std::string to_string(const Mismatch& m) {
                      to_string_view(m.second), m.second_code, sum);
 }
 
+Verifier::Verifier(Verifier&&) noexcept = default;
+Verifier& Verifier::operator=(Verifier&& other) noexcept {
+  if (this == &other) return *this;
+  std::destroy_at(this);
+  return *std::construct_at(this, std::move(other));
+}
+Verifier::~Verifier() = default;
+
 Verifier::Verifier(const Graph& graph, const Parameters& parameters,
                    const VerifyOptions& options)
     : Verifier(graph, parameters, options, SessionHooks{}) {}

@@ -83,6 +83,9 @@ class Verifier {
   /// ArgumentError for L0 and L1, which need a model, and GraphError for a batch that the
   /// program does not have.
   Verifier(const IntegerProgram& program, const VerifyOptions& options);
+  Verifier(Verifier&&) noexcept;
+  Verifier& operator=(Verifier&&) noexcept;
+  ~Verifier();
 
   /// Returns the inputs of program(), in order.
   std::span<const ProgramNodeId> inputs() const { return subject_->inputs; }

@@ -25,9 +25,9 @@ const Shape& shape_of(const auto& node) {
 template <class Op>
 bool drops_last(const Op& op, int rank) {
   const auto is_last = [rank](int axis) { return axis == -1 || axis == rank - 1; };
-  if constexpr (requires { op.keep_dims && op.axes.empty(); }) {
+  if constexpr (requires { op.keep_dims&& op.axes.empty(); }) {
     return !op.keep_dims && (op.axes.empty() || std::ranges::any_of(op.axes, is_last));
-  } else if constexpr (requires { op.keep_dims && op.axis == 0; }) {
+  } else if constexpr (requires { op.keep_dims&& op.axis == 0; }) {
     return !op.keep_dims && is_last(op.axis);
   } else {
     return false;
@@ -46,15 +46,17 @@ bool moves_last(const Op& op, int rank) {
 
 /// True for windows and products, whose results have channels along the last axis.
 template <class Op>
-constexpr bool makes_channels = requires(Op op) { op.kernel; } ||
-                                requires(Op op) { op.groups; } ||
-                                requires(Op op) { op.weights; };
+constexpr bool makes_channels = requires(Op op) {
+  op.kernel;
+}
+|| requires(Op op) { op.groups; }
+|| requires(Op op) { op.weights; };
 
 }  // namespace detail
 
 /// Returns false if the axis of channels of `id`, the last one elsewhere, was reduced, moved or
-/// dropped with the extent 1, as in the maps [batch, h, w] of an ArgMax over classes. `nodes` is
-/// a graph or an integer program.
+/// dropped with the extent 1, as in the maps [batch, h, w] of an ArgMax over classes. `nodes`
+/// is a graph or an integer program.
 template <class Nodes>
 bool has_channel_axis(const Nodes& nodes, IdIn<Nodes> id) {
   const int answered = detail::shape_of(nodes[id]).rank();

@@ -34,7 +34,7 @@ void Graph::check_operands(std::span<const Slot> slots,
 }
 
 void Graph::check_label(const Op& op, const std::string& label) const {
-  check(!label.empty() || !needs_label(op), "a label is required to look it up");
+  check(!label.empty() || !needs_label(op), "needs a label, by which it is found");
   check_unused(label);
 }
 

@@ -54,7 +54,11 @@ void restart_learned_scales(const Graph& graph, Parameters& parameters) {
 }  // namespace
 
 Tape::Tape(Tape&&) noexcept = default;
-Tape& Tape::operator=(Tape&&) noexcept = default;
+Tape& Tape::operator=(Tape&& other) noexcept {
+  if (this == &other) return *this;
+  std::destroy_at(this);
+  return *std::construct_at(this, std::move(other));
+}
 Tape::~Tape() = default;
 
 const Plan& Tape::memory() const {

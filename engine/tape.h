@@ -62,8 +62,9 @@ struct NodeTimes {
 };
 
 /// A graph bound to memory. Everything that can fail or allocate happens in the constructor,
-/// and a step allocates nothing. One exception: if the arithmetic holds values as codes, the
-/// first step in which not all quantizers apply allocates memory for floats.
+/// and a step makes no allocations of its own; oneDNN makes small ones. One exception: if the
+/// arithmetic holds values as codes, the first step in which not all quantizers apply allocates
+/// memory for floats.
 ///
 /// Several tapes can share one Parameters, which must outlive them and may be moved. Not for
 /// concurrent use by two threads. Movable, not copyable.

@@ -197,6 +197,8 @@ Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)
 
 void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read,
                      const data::Draw& draw) {
+  require<ArgumentError>(std::ssize(samples) <= rows(), "expected at most {} samples, got {}",
+                         rows(), samples.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const FedInput& input = inputs_[i];
     const auto width = static_cast<size_t>(input.sample.elements());

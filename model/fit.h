@@ -87,11 +87,11 @@ struct FitOptions {
   std::string report = {};
   /// Additional sections for checkpoints.
   std::map<std::string, Section> sections = {};
-  /// Number of shards of a batch, which must divide it. Sums over a batch add the sums of its
-  /// shards in a fixed binary tree. Results depend on this number, but not on the number of
-  /// processes, at most one per shard. If empty: that of the checkpoint from which the run
-  /// continues, otherwise 1 without `exchange`, and with it the largest divisor of the batch up
-  /// to 8.
+  /// Number of shards of a batch, which must divide it into shards of at least 2 samples. Sums
+  /// over a batch add the sums of its shards in a fixed binary tree. Results depend on this
+  /// number, but not on the number of processes, at most one per shard. If empty: that of the
+  /// checkpoint from which the run continues, otherwise 1 without `exchange`, and with it the
+  /// largest divisor of the batch up to 8 that leaves 2 samples in each shard.
   std::optional<int64_t> shards = {};
   /// Connection of the processes that train together, which all call `fit` with equal arguments
   /// and get equal results; null: this process alone. Each reads and computes the samples of

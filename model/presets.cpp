@@ -45,6 +45,7 @@ QuantizerPreset torch() {
 }
 
 QuantizerPreset oxicuda(int bits) {
+  require<ArgumentError>(bits >= 2 && bits <= 16, "bits must be in 2..16, got {}", bits);
   // Divided in f32, as in oxicuda-quant: the larger of two quotients is the quotient of the
   // larger range.
   const auto floor_over = [](float steps) { return double{1e-8f / steps}; };

@@ -246,6 +246,7 @@ int64_t usual_float_steps(int64_t steps) { return steps / 3; }
 int64_t usual_norm_freeze(int64_t steps) { return steps - steps / 3; }
 
 Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
+  check(quantizers(graph).empty(), "the graph has quantizers already: without_quantizers");
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
   check_recipe(asked, weights);

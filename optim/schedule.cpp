@@ -51,7 +51,7 @@ void validate(const OneCycle& shape, const WarmUp& warm_up) {
   require_divisor(shape.name, "initial_divisor", shape.initial_divisor);
   require_divisor(shape.name, "final_divisor", shape.final_divisor);
   require<ArgumentError>(warm_up.steps == 0,
-                         "{}: warms up by itself; steps of the warm-up must be 0, got {}",
+                         "{}: has its own warm-up: expected 0 steps of WarmUp, got {}",
                          shape.name, warm_up.steps);
 }
 

@@ -85,7 +85,7 @@ ProgramNodeId IntegerProgram::add(IntegerOp op, std::span<const ProgramNodeId> o
   try {
     for (ProgramNodeId operand : operands) (void)(*this)[operand];
     const auto* input = std::get_if<integer::Input>(&op);
-    check(input == nullptr || !label.empty(), "a label is required to look it up");
+    check(input == nullptr || !label.empty(), "needs a label, by which it is found");
     check_unused(label);
     IntegerValue value = infer(op, operands);
     if (input != nullptr && input->batch) batch_ = value.type.shape[0];

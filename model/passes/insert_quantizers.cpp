@@ -236,6 +236,7 @@ bool is_mean(const Graph& graph, NodeId id) {
 
 Graph complete_quantizers(const Graph& graph, const Op& quantizer,
                           const std::optional<Op>& averaged) {
+  check(is_quantizer(quantizer), "expected a quantizer, got {}", name_of(quantizer));
   Graph result = graph;
   if (result.outputs().empty()) return result;
   // A new quantizer may expose the next refusal, so this repeats until there is none.

@@ -24,8 +24,7 @@ constexpr int fewest_bits_on_codes = 4;
 
 /// Returns the loss of a model after checking that the model can be trained on `dataset`.
 NodeId loss_of(const Model& model, const data::Dataset& dataset) {
-  check(model.loss().has_value(),
-        "the model has no loss: no output from which training can start");
+  check(model.loss().has_value(), "the model has no loss: training starts from one");
   const Node& loss = model.graph()[*model.loss()];
   if (!std::holds_alternative<SoftmaxCrossEntropy>(loss.op)) return *model.loss();
   const int64_t classes = model.graph()[loss.operands[0]].type.shape[-1];

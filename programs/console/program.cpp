@@ -70,6 +70,8 @@ int detail::run_program(const char* name, const std::function<int()>& body) {
     return run_checked(body);
   } catch (const std::exception& error) {
     return report_failure(name, error);
+  } catch (...) {
+    return report_failure(name, Error("an exception of another type than std::exception"));
   }
 }
 

@@ -362,6 +362,7 @@ TEST_CASE("C programs: names that are no C identifiers are refused") {
   refused("_net", "names that begin with an underscore are reserved for compilers");
   refused("a_test", "names that end in _test are reserved for self-tests");
   refused("while", "it is a keyword of C or C++");
+  refused("main", "it is the entry point of programs");
   CHECK(
       test::error_text<ArgumentError>([&] { (void)write_c_program(program, "n\xc3\xa9"); }) ==
       "'n\?\?' cannot be the prefix of C names: it contains characters other than ASCII letters, digits and underscores");
@@ -391,7 +392,7 @@ TEST_CASE("C programs: samples of self-tests that do not fit the inputs are refu
     });
   };
   const std::vector<float> x(6);
-  CHECK(refusal({}) == "a sample of a self-test needs 1 tensors, one for each input, got 0");
+  CHECK(refusal({}) == "a sample of a self-test: expected a tensor for each input, 1, got 0");
   CHECK(
       refusal({Tensor::of<float>({5}, std::span(x).first(5))}) ==
       "a sample of a self-test: input 'x' must be f32[2, 3] in 24 bytes, got f32[5] in 20 bytes");

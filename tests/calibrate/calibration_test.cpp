@@ -250,6 +250,8 @@ TEST_CASE("calibrate: a source that ends early in a later pass is refused") {
   CHECK(error_text<ArgumentError>([&] {
           (void)search_calibration(tape, once, {MinMax{}, Mse{}});
         }) == "every pass needs the same batches: the first had 2, a later one had 0");
+  CHECK(error_text<ArgumentError>([&] { (void)calibrate(tape, BatchSource()); }) ==
+        "expected batches, got an empty function");
   CHECK(parameters.sha256() == before);
 }
 

@@ -1,6 +1,7 @@
 #include "qtape/core/types.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "qtape/core/error.h"
 #include "qtape/tests/support/errors.h"
@@ -13,6 +14,16 @@ static_assert(Element<float> && Element<int64_t> && Element<Half>);
 static_assert(!Element<char> && !Element<bool> && !Element<unsigned> && !Element<std::byte>);
 static_assert(!Element<const float> && !Element<long double>);
 static_assert(dtype_of<float> == DType::F32 && dtype_of<BHalf> == DType::BF16);
+
+TEST_CASE("shape: an extent is replaced, and other axes are refused") {
+  const Shape shape = {2, 3};
+  CHECK(shape.with(-1, 7) == Shape{2, 7});
+  CHECK(shape.with(0, 5) == Shape{5, 3});
+  for (const int axis : {2, -3, 40, 1000000}) {
+    CHECK(test::error_text<GraphError>([&] { (void)shape.with(axis, 1); }) ==
+          fmt::format("axis {} is out of range for [2, 3]", axis));
+  }
+}
 
 TEST_CASE("types: a tensor is made of as many values as its shape has elements") {
   const std::vector<float> six(6);

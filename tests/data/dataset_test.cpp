@@ -71,7 +71,7 @@ TEST_CASE("data sets: slices share samples, and columns may be added to them") {
   CHECK(label_of(rest, 0) == 2);
   CHECK(four().first(9).size() == 4);
   CHECK(error_text<ArgumentError>([] { (void)four().slice(2, 5); }) ==
-        "samples 2 to 5 are outside a data set of 4");
+        "samples 2 to 5 are no range of a data set of 4");
 }
 
 TEST_CASE("data sets: samples may be computed") {

@@ -237,6 +237,16 @@ TEST_CASE("lint: a border whose value has no code") {
   CHECK(padded(-5).starts_with("warning: y: its border of -5 becomes -1.4"));
 }
 
+TEST_CASE("lint: options out of range") {
+  test::Net net({1, 2});
+  net.graph.set_outputs({net.quantized(net.x, fixed, "x")});
+  const Parameters parameters(net.graph, 1);
+  for (const double each : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK_THROWS_AS((void)lint(net.graph, parameters, {.clamped_share = each}), ArgumentError);
+    CHECK_THROWS_AS((void)lint(net.graph, parameters, {.bias_change = each}), ArgumentError);
+  }
+}
+
 TEST_CASE("lint: biases") {
   CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}}) ==
         "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN\n");

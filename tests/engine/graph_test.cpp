@@ -38,7 +38,7 @@ TEST_CASE("graph: an error names the op, the node, the operands and what is wron
   CHECK(add_error(graph, Relu{}, {x}, "x") ==
         "Relu %2 'x' (%0 'x' f32[8, 4]): label 'x' is already used by %0");
   CHECK(add_error(graph, Parameter{.shape = {2}}, {}) ==
-        "Parameter %2: a label is required to look it up");
+        "Parameter %2: needs a label, by which it is found");
   CHECK(add_error(graph, FakeQuantize{.bits = 1}, {x}) ==
         "FakeQuantize %2 (%0 'x' f32[8, 4]): bits must be in 2..16 for range Narrow, got 1");
   CHECK(add_error(graph, Input{.shape = {9, 1}}, {}, "z") ==

@@ -64,7 +64,7 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
           "Pad %4 (%1 'q' u8[2, 3]): code must be within 0..255, got 256");
   refused(integer::Pad{.begin = {0, 1}, .end = {0, 0}}, {f.fc},
           "Pad %4 (%2 'fc' s32[2, 2]): x must be codes, got s32[2, 2]");
-  refused(integer::Input{.shape = {2}}, {}, "Input %4: a label is required to look it up");
+  refused(integer::Input{.shape = {2}}, {}, "Input %4: needs a label, by which it is found");
   refused(integer::Input{.shape = {5, 2}}, {},
           "Input %4 'z': batch extent is 5, but other inputs have 2", "z");
   refused(integer::Quantize{s8}, {f.x},

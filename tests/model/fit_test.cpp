@@ -268,7 +268,7 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
   Model untrainable(linear(net.input("x", {784}), 10));
   CHECK(error_text<GraphError>([&] {
           (void)fit(untrainable, small_digits().train, quiet(1));
-        }) == "the model has no loss: no output from which training can start");
+        }) == "the model has no loss: training starts from one");
   Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
   CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, small_digits().train, quiet(1)); }) ==
         "the data have 10 classes, the model has 9");

@@ -124,4 +124,16 @@ TEST_CASE("models: one that was moved from says so") {
   }
   model = std::move(moved);
   CHECK(model.parameters().sha256() == before);
+  // Moves to themselves change nothing.
+  Tape tape(model.graph(), model.parameters(), {.outputs = model.outputs(), .threads = 1});
+  Tape& same_tape = tape;
+  tape = std::move(same_tape);
+  tape.forward(mode::eval);
+  CHECK(tape.value<float>(model.answer()).size() == 10);
+  const data::Dataset some = data::example_digits(320).train;
+  (void)calibrate(model, some);
+  Verifier verifier = verify(model, some, Requantization::FloatMultiply, 1);
+  Verifier& same_verifier = verifier;
+  verifier = std::move(same_verifier);
+  CHECK(verifier.mismatches() == 0);
 }

@@ -132,7 +132,7 @@ TEST_CASE("schedule: settings out of range") {
   CHECK(argument_error({.shape = OneCycle{.final_divisor = infinity}}) ==
         "OneCycle: final_divisor must be finite and >= 1, got inf");
   CHECK(argument_error({.shape = OneCycle{.total = 9}, .warm_up = {.steps = 2}}) ==
-        "OneCycle: warms up by itself; steps of the warm-up must be 0, got 2");
+        "OneCycle: has its own warm-up: expected 0 steps of WarmUp, got 2");
   CHECK(argument_error({.warm_up = {.steps = -2}}) == "WarmUp: steps must be >= 0, got -2");
   CHECK(argument_error({.warm_up = {.start_fraction = 1.5}}) ==
         "WarmUp: start_fraction must be in [0, 1], got 1.5");
