@@ -342,10 +342,19 @@ void StructureFolds::expand() {
 
 void StructureFolds::tile() {
   const OnnxConstant& from = input(0);
-  const std::vector<int64_t> repeats = to.integers(node, 1);
+  std::vector<int64_t> repeats = to.integers(node, 1);
   require<FormatError>(std::ssize(repeats) == from.shape.rank(),
                        "repeats must have one number for each axis");
   std::vector<int64_t> extents = extents_of(from.shape);
+  int batch_axis = -1;
+  const auto batch = std::ranges::find_if(repeats, is_batch);
+  if (batch != repeats.end()) {
+    batch_axis = static_cast<int>(batch - repeats.begin());
+    require<FormatError>(from.shape[batch_axis] == 1,
+                         "axis {} of {}, repeated for each sample, must have the extent 1",
+                         batch_axis, to_string(from.shape));
+    *batch = 1;
+  }
   for (size_t k = 0; k < extents.size(); ++k) {
     extents[k] = onnx_product(extents[k], repeats[k]);
   }
@@ -360,7 +369,9 @@ void StructureFolds::tile() {
     inner *= shape[k];
     stride *= from.shape[k];
   }
-  give_places(from, extents, places);
+  OnnxConstant result = elements_at(from, extents, places);
+  result.batch_axis = batch_axis;
+  finish(std::move(result));
 }
 
 /// Keeps the elements on one side of a diagonal of the last two axes; others become 0.

@@ -78,6 +78,11 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
   const std::string wanted =
       numbered ? fmt::format("{}.{}", layer, part) : without_ending(name);
   const NodeId id = add_leaf(Parameter{.shape = shape}, wanted, std::move(tensor));
+  if (const auto other = leaves_.find(name); other != leaves_.end()) {
+    notes_.push_back(
+        fmt::format("'{}' is read in different layouts: '{}' and '{}' hold it, and train apart",
+                    printable(name), graph_[other->second].label, graph_[id].label));
+  }
   leaves_.emplace(name, id);
   return with_quantizer(name, id);
 }
@@ -177,7 +182,7 @@ void OnnxImporter::note_codes(const std::vector<std::string>& outputs) {
   for (const std::string& name : outputs) {
     if (!coded_.contains(name)) continue;
     notes_.push_back(fmt::format("output '{}' becomes the floats that its codes represent",
-                                      printable(name)));
+                                 printable(name)));
   }
 }
 

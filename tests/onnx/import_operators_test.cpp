@@ -437,6 +437,42 @@ TEST_CASE("onnx: rows of a table for each position, repeated for each sample") {
   check_close(answer(model, Numbers{0, 10, 20, 30}, 2), {5, 6, 11, 12, 25, 26, 31, 32});
 }
 
+TEST_CASE("onnx: a token that is tiled for each sample") {
+  const auto with_token = [](const Extents& extents) {
+    return OnnxModel({-1, 1, 2})
+        .floats("token", extents, Numbers(static_cast<size_t>(2 * extents[0]), 7))
+        .node("Shape", {"x"}, {"extents"})
+        .integers("zero", {0})
+        .integers("one", {1})
+        .integers("ones", {1, 1})
+        .node("Slice", {"extents", "zero", "one"}, {"batch"})
+        .node("Concat", {"batch", "ones"}, {"repeats"})
+        .with("axis", int64_t{0})
+        .node("Tile", {"token", "repeats"}, {"tokens"})
+        .node("Concat", {"tokens", "x"})
+        .with("axis", int64_t{1});
+  };
+  CHECK(answer(with_token({1, 1, 2}).imported(), Numbers{1, 2, 3, 4}, 2) ==
+        Numbers{7, 7, 1, 2, 7, 7, 3, 4});
+  CHECK(error_of(with_token({2, 1, 2}))
+            .find("axis 0 of [2, 1, 2], repeated for each sample, "
+                  "must have the extent 1") != std::string::npos);
+}
+
+TEST_CASE("onnx: one weight in two layouts is two parameters, which a note says") {
+  std::vector<std::string> notes;
+  const OnnxModel model = OnnxModel({-1, 2})
+                              .floats("w", {2, 2}, {1, 2, 3, 4})
+                              .node("MatMul", {"x", "w"}, {"h"})
+                              .node("Gemm", {"h", "w"}, {"y2"})
+                              .with("transB", int64_t{1})
+                              .node("Relu", {"y2"});
+  (void)parse_onnx(model.bytes(), "m.onnx", &notes);
+  CHECK(notes ==
+        std::vector<std::string>{
+            "'w' is read in different layouts: 'w' and 'w.2' hold it, and train apart"});
+}
+
 TEST_CASE("onnx: products with axes in another order") {
   const Numbers x = {1, 2, 3, 4, 5, 6};
   const Numbers w = {1, 0, 2, 0, 1, -1};  // [2, 3] or [3, 2]
