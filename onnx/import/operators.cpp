@@ -111,6 +111,12 @@ void OnnxOperators::expect_equal_rows() const {
 }
 
 bool OnnxOperators::moves_codes() const {
+  if (node.type() == "Concat") {
+    for (int k = 0; k < node.inputs(); ++k) {
+      if (!to.holds_codes(node.input(k))) return false;
+    }
+    return true;
+  }
   if (node.type() != "Cast") return onnx_moves_codes(node.type());
   const OnnxValue* found = to.find_value(node.input(0));
   if (found == nullptr) return false;

@@ -29,7 +29,7 @@ struct CodeOperators : OnnxOperators {
   NodeId quantized(const OnnxValue& a, const OnnxCodes& codes);
   void dequantize_constant(const OnnxConstant& stored);
   void dequantize_value();
-  OnnxCodes codes_of(NodeId quantizer) const;
+  OnnxCodes codes_of(NodeId quantizer) const { return onnx_codes_of(to, quantizer); }
 };
 
 /// An element type of codes.
@@ -90,6 +90,24 @@ bool onnx_moves_codes(std::string_view type) {
       "MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze",    "Identity",    "Transpose",
       "Slice",   "Gather",  "Split",   "Dropout", "DepthToSpace", "SpaceToDepth"};
   return std::ranges::find(types, type) != std::end(types);
+}
+
+OnnxCodes onnx_codes_of(const OnnxImporter& to, NodeId quantizer) {
+  const Node& found = to.graph()[quantizer];
+  const auto& op = std::get<FakeQuantize>(found.op);
+  const auto numbers = [&](size_t k) {
+    const Tensor& state = to.values().at(to.graph()[found.operands[k]].label);
+    const auto values = state.values<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  OnnxCodes codes{.bits = op.bits, .is_signed = is_signed(op)};
+  codes.scales = numbers(1);
+  codes.zero_points.assign(codes.scales.size(), 0);
+  if (op.scheme == Scheme::Affine) {
+    const std::vector<float> zero_points = numbers(2);
+    codes.zero_points.assign(zero_points.begin(), zero_points.end());
+  }
+  return codes;
 }
 
 int32_t onnx_code_type(const FakeQuantize& op) { return type_of(op.bits, is_signed(op)); }
@@ -285,24 +303,6 @@ OnnxConstant CodeOperators::values_of(const OnnxConstant& stored, const OnnxCode
         codes.scales[scale]);
   }
   return values;
-}
-
-OnnxCodes CodeOperators::codes_of(NodeId quantizer) const {
-  const Node& found = to.graph()[quantizer];
-  const auto& op = std::get<FakeQuantize>(found.op);
-  const auto numbers = [&](size_t k) {
-    const Tensor& state = to.values().at(to.graph()[found.operands[k]].label);
-    const auto values = state.values<float>();
-    return std::vector<float>(values.begin(), values.end());
-  };
-  OnnxCodes codes{.bits = op.bits, .is_signed = is_signed(op)};
-  codes.scales = numbers(1);
-  codes.zero_points.assign(codes.scales.size(), 0);
-  if (op.scheme == Scheme::Affine) {
-    const std::vector<float> zero_points = numbers(2);
-    codes.zero_points.assign(zero_points.begin(), zero_points.end());
-  }
-  return codes;
 }
 
 /// Passes on values that lie on a grid already.

@@ -15,6 +15,11 @@ namespace qtape {
 /// True for operators that move codes, so that their results lie on the same grid.
 bool onnx_moves_codes(std::string_view type);
 
+class OnnxImporter;
+
+/// Returns the codes of a quantizer of the imported graph.
+OnnxCodes onnx_codes_of(const OnnxImporter& to, NodeId quantizer);
+
 /// Returns the element type of ONNX of the codes of a quantizer.
 int32_t onnx_code_type(const FakeQuantize& op);
 

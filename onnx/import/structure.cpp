@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/operators.h"
+#include "qtape/onnx/import/quantized.h"
 
 namespace qtape {
 namespace {
 
 struct StructureOperators : OnnxOperators {
   void concat();
+  NodeId joined_codes(NodeId joined, const std::vector<NodeId>& parts);
   /// Returns the operands that are values, each with the constants next to it.
   std::vector<OnnxValue> parts_of_concat(int64_t axis);
   OnnxValue with_ends(OnnxValue a, int axis, const std::vector<int>& before,
@@ -117,6 +121,22 @@ std::vector<OnnxValue> StructureOperators::parts_of_concat(int64_t given) {
   return parts;
 }
 
+/// Returns the joined `parts`, codes of one grid, behind a quantizer of that grid.
+NodeId StructureOperators::joined_codes(NodeId joined, const std::vector<NodeId>& parts) {
+  std::optional<NodeId> first;
+  for (const NodeId part : parts) {
+    const auto quantizer = preceding_quantizer(to.graph(), part);
+    require<FormatError>(quantizer.has_value(), "it joins codes with values");
+    if (!first) first = quantizer;
+    require<FormatError>(onnx_codes_of(to, *quantizer) == onnx_codes_of(to, *first),
+                         "it joins codes of different scales or zero points");
+  }
+  const Node& grid = to.graph()[*first];
+  std::vector<NodeId> operands(grid.operands.begin(), grid.operands.end());
+  operands[0] = joined;
+  return to.add(grid.op, operands, to.node_label(node, "joined"));
+}
+
 void StructureOperators::concat() {
   const int64_t given = node.integer("axis", 0);
   require<FormatError>(node.inputs() > 0, "it has no inputs");
@@ -140,6 +160,7 @@ void StructureOperators::concat() {
   const Concat op{.axis = OnnxImporter::physical_axis(result, axis),
                   .count = static_cast<int>(ids.size())};
   result.id = to.add(op, ids, to.node_label(node, "concat"));
+  if (to.holds_codes(node.output(0))) result.id = joined_codes(result.id, ids);
   give(std::move(result));
 }
 

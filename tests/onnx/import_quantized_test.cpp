@@ -194,6 +194,25 @@ TEST_CASE("onnx quantized: casts of codes to their type change nothing") {
         count<FakeQuantize>(quantized_gemm().imported().graph));
 }
 
+TEST_CASE("onnx quantized: codes of one grid are joined") {
+  const auto joined = [](const char* scale) {
+    OnnxModel model({-1, 2});
+    model.floats("xs", {}, {0.5f})
+        .floats("ys", {}, {1})
+        .codes("xz", {}, {3}, u8)
+        .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
+        .node("Neg", {"x"}, {"n"})
+        .node("QuantizeLinear", {"n", scale, "xz"}, {"r"})
+        .node("Concat", {"q", "r"}, {"c"})
+        .with("axis", int64_t{1})
+        .node("DequantizeLinear", {"c", "xs", "xz"});
+    return model;
+  };
+  CHECK(answer<float>(joined("xs").imported(), {1, -7}, 1) == Numbers{1, -1.5f, -1, 7});
+  CHECK(error_of(joined("ys")).find("it joins codes of different scales or zero points") !=
+        std::string::npos);
+}
+
 TEST_CASE("onnx quantized: a program comes back from its own export with the same codes") {
   const SavedModel model = quantized_gemm().imported();
   const auto program = [](const SavedModel& of) {
