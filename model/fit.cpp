@@ -10,6 +10,7 @@
 #include "qtape/core/float_environment.h"
 #include "qtape/core/median.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/io/file_lock.h"
 #include "qtape/model/feed.h"
@@ -178,6 +179,31 @@ class Run {
     result_.step_us = median(times);
   }
 
+  /// Throws GraphError for a parameter that is not finite: no later loss would be.
+  void require_finite() const {
+    for (const ParameterEntry& each : model_.parameters().entries()) {
+      if (!each.trainable() || each.type.dtype != DType::F32) continue;
+      require<GraphError>(
+          std::ranges::all_of(each.values<float>(), [](float v) { return std::isfinite(v); }),
+          "parameter '{}' is NaN or infinite before step {}: a gradient was not finite, as that "
+          "of sqrt at 0; max_gradient_norm leaves out such steps",
+          printable(each.name), step_ + 1);
+    }
+  }
+
+  /// Updates the parameters, unless the gradients are limited and their norm is not finite;
+  /// true if it did.
+  bool update() {
+    if (options_.max_gradient_norm > 0) {
+      const double norm =
+          clip_by_norm(model_.parameters(), options_.max_gradient_norm, options_.threads);
+      if (!std::isfinite(norm)) return false;
+    }
+    optimizer_.step(schedule_.learning_rate(step_));
+    updated_ = true;
+    return true;
+  }
+
   /// Runs one step and returns its loss. A batch with a non-finite loss leaves the parameters
   /// unchanged.
   double take_step() {
@@ -198,14 +224,15 @@ class Run {
         oscillations_->damp(tape_, static_cast<double>(step_) / static_cast<double>(steps_));
       }
       if (options_.on_gradients) options_.on_gradients(model_.parameters(), step_);
-      if (options_.max_gradient_norm > 0) {
-        (void)clip_by_norm(model_.parameters(), options_.max_gradient_norm, options_.threads);
+      if (update()) {
+        if (oscillations_ && quantizes) oscillations_->follow(tape_);
+        total_loss_ += loss;
+        ++batches_;
+      } else {
+        ++result_.skipped_batches;
       }
-      optimizer_.step(schedule_.learning_rate(step_));
-      if (oscillations_ && quantizes) oscillations_->follow(tape_);
-      total_loss_ += loss;
-      ++batches_;
     } else {
+      if (updated_) require_finite();
       check(options_.non_finite_loss == NonFiniteLoss::Skip,
             "the loss of step {} is {}; the parameters are those before that step", step_ + 1,
             loss);
@@ -369,6 +396,7 @@ class Run {
   int64_t step_ = 0;
   double total_loss_ = 0;
   int64_t batches_ = 0;
+  bool updated_ = false;  // true after an update of this run
   FitResult result_;
 };
 
@@ -384,9 +412,10 @@ FitInterrupted::FitInterrupted(int signal, const FitProgress& progress,
 
 std::string skipped_text(const FitResult& result) {
   if (result.skipped_batches + result.non_finite_elements == 0) return {};
-  return fmt::format("skipped {} batch{} without a finite loss, {} NaN or infinite element{}",
-                     result.skipped_batches, result.skipped_batches == 1 ? "" : "es",
-                     result.non_finite_elements, result.non_finite_elements == 1 ? "" : "s");
+  return fmt::format(
+      "skipped {} batch{} without a finite loss or gradient, {} NaN or infinite element{}",
+      result.skipped_batches, result.skipped_batches == 1 ? "" : "es",
+      result.non_finite_elements, result.non_finite_elements == 1 ? "" : "s");
 }
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {

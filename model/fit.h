@@ -50,7 +50,8 @@ struct FitOptions {
   std::optional<Distillation> distillation = {};
   /// Damps or freezes weights that oscillate between two codes.
   Oscillations oscillations = {};
-  /// Gradients with a larger norm are scaled down to it; 0: no limit.
+  /// Gradients with a larger norm are scaled down to it, and a step whose norm is not finite
+  /// is skipped; 0: no limit.
   double max_gradient_norm = 0;
   data::Augmentation augmentation = {};
   /// Reads the samples of the next step in a separate thread while a step computes. If empty:
@@ -120,8 +121,8 @@ struct FitResult {
   int64_t steps = 0;                     ///< number of steps of the whole run
   double step_us = 0;  ///< median time of a step in microseconds: batch, forward, backward and
                        ///< optimizer
-  int64_t skipped_batches = 0;             ///< batches without update because their loss was
-                                           ///< not finite
+  int64_t skipped_batches = 0;             ///< batches without update because their loss, or
+                                           ///< the limited norm of gradients, was not finite
   int64_t non_finite_elements = 0;         ///< number of elements that observers skipped
   int64_t shards = 1;                      ///< number of shards of a batch
   int ranks = 1;                           ///< number of processes

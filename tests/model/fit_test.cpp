@@ -189,6 +189,34 @@ TEST_CASE("fit: patience ends a run, and the best epoch's values stay") {
   CHECK(result.best_epoch == 1);
 }
 
+TEST_CASE(
+    "fit: gradients that are not finite end the run, or are left out if they are limited") {
+  const auto root = [] {
+    Network net;
+    const Value h = relu(linear(net.input("x", {2}), 3));
+    return Model(linear(sqrt(h), 1), loss::mean_squared_error);
+  };
+  std::vector<float> zeros(32, 0.0f);
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({16, 2}, zeros));
+  set.add_target("y", Tensor::of<float>({16, 1}, std::vector<float>(16, 1.0f)));
+  FitOptions options = quiet(2);
+  options.batch = 8;
+  options.validation = {};
+  Model model = root();
+  model.set<float>("fc1.bias", std::vector<float>{0, 0, 0});
+  const std::string before = model.parameters().sha256();
+  CHECK(error_text<GraphError>([&] {
+          (void)fit(model, set, options);
+        }).find("is NaN or infinite before step 2: a gradient was not finite") !=
+        std::string::npos);
+  model = root();
+  model.set<float>("fc1.bias", std::vector<float>{0, 0, 0});
+  options.max_gradient_norm = 1;
+  CHECK(fit(model, set, options).skipped_batches == 4);
+  CHECK(model.parameters().sha256() == before);
+}
+
 TEST_CASE("fit: a loss that is not finite is skipped or ends the run, as the options say") {
   Model model = small_model();
   model.set<float>("fc2.bias", std::vector<float>(10, std::numeric_limits<float>::quiet_NaN()));
