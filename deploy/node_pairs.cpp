@@ -33,7 +33,7 @@ class NodePairing {
     pair_inputs();
     pair_outputs();
     for (const ProgramNodeId id : ids(a_)) {
-      if (const auto other = labelled(id); other && free(id, *other)) pair(id, *other);
+      if (const auto other = same_value(id)) pair(id, *other);
     }
     pair_by_position();
     return result();
@@ -50,6 +50,25 @@ class NodePairing {
   /// Returns the node of the second program with the label of a node of the first.
   std::optional<ProgramNodeId> labelled(ProgramNodeId a) const {
     return a_[a].label.empty() ? std::nullopt : b_.find(a_[a].label);
+  }
+
+  /// Returns the free node of the second program with the label of a node of the first, codes
+  /// for codes. A model that is made from a program calls the codes of a layer, whose sums have
+  /// its label, `.quantized`.
+  std::optional<ProgramNodeId> same_value(ProgramNodeId a) const {
+    const std::string& label = a_[a].label;
+    if (label.empty()) return std::nullopt;
+    constexpr std::string_view ending = ".quantized";
+    const bool ends = label.ends_with(ending);
+    const std::string other =
+        ends ? label.substr(0, label.size() - ending.size()) : label + std::string(ending);
+    for (const std::string& each : {label, other}) {
+      const auto found = b_.find(each);
+      const bool fits =
+          found && free(a, *found) && a_[a].value.is_codes() == b_[*found].value.is_codes();
+      if (fits) return found;
+    }
+    return std::nullopt;
   }
 
   static std::vector<ProgramNodeId> inputs_in(const IntegerProgram& program) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -129,6 +131,21 @@ SavedModel imported_model(const ImportCommand& command, examples::OutputFiles& f
   return imported;
 }
 
+/// Throws FormatError for values that are NaN; adds a remark on those that are infinite.
+void check_values(const std::string& file, const SavedModel& model, ImportReport& report) {
+  for (const ParameterEntry& each : model.parameters.entries()) {
+    if (each.type.dtype != DType::F32) continue;
+    const auto values = each.values<float>();
+    const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
+    require<FormatError>(nan == values.end(), "{}: element {} of '{}' is NaN", file,
+                         nan - values.begin(), printable(each.name));
+    if (std::ranges::any_of(values, [](float v) { return std::isinf(v); })) {
+      report.left_out.push_back(
+          fmt::format("'{}' has infinite values, which codes limit", printable(each.name)));
+    }
+  }
+}
+
 }  // namespace
 
 /// Converts a model of another format to a model file, with batch norms folded; prints its
@@ -140,6 +157,7 @@ void import_model(const ImportCommand& command) {
   files.expect_text("--json", command.json);
   ImportReport report;
   SavedModel imported = imported_model(command, files, report);
+  check_values(command.model, imported, report);
   const Model model = naming<GraphError>(command.model, [&] {
     return prepared(Model(std::move(imported)), command.float_parts, report);
   });
