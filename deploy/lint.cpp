@@ -223,6 +223,12 @@ class Linter {
     std::ranges::move(found.mapped(), std::back_inserter(findings_));
   }
 
+  void report(Severity severity, NodeId quantizer, const std::vector<int64_t>& channels,
+              int64_t outputs, const std::string& what, std::string remedy) {
+    if (channels.empty()) return;
+    add(severity, quantizer, channels_text(channels, outputs) + what, std::move(remedy));
+  }
+
   void weights(NodeId quantizer, const WeightValues& w) {
     const Grid grid = grid_of(graph_, quantizer);
     std::vector<int64_t> broken, empty, dead, low, clamped;
@@ -243,9 +249,7 @@ class Linter {
     }
     const auto report = [&](Severity severity, const std::vector<int64_t>& channels,
                             const std::string& what, std::string remedy) {
-      if (channels.empty()) return;
-      add(severity, quantizer, channels_text(channels, w.layout.outputs) + what,
-          std::move(remedy));
+      this->report(severity, quantizer, channels, w.layout.outputs, what, std::move(remedy));
     };
     const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
     report(Severity::Error, broken,

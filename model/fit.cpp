@@ -10,7 +10,6 @@
 #include "qtape/core/float_environment.h"
 #include "qtape/core/median.h"
 #include "qtape/core/out_of_memory.h"
-#include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/io/file_lock.h"
 #include "qtape/model/feed.h"
@@ -179,18 +178,6 @@ class Run {
     result_.step_us = median(times);
   }
 
-  /// Throws GraphError for a parameter that is not finite: no later loss would be.
-  void require_finite() const {
-    for (const ParameterEntry& each : model_.parameters().entries()) {
-      if (!each.trainable() || each.type.dtype != DType::F32) continue;
-      require<GraphError>(
-          std::ranges::all_of(each.values<float>(), [](float v) { return std::isfinite(v); }),
-          "parameter '{}' is NaN or infinite before step {}: a gradient was not finite, as that "
-          "of sqrt at 0; max_gradient_norm leaves out such steps",
-          printable(each.name), step_ + 1);
-    }
-  }
-
   /// Updates the parameters, unless the gradients are limited and their norm is not finite;
   /// true if it did.
   bool update() {
@@ -232,7 +219,7 @@ class Run {
         ++result_.skipped_batches;
       }
     } else {
-      if (updated_) require_finite();
+      if (updated_) require_finite(model_.parameters(), step_);
       check(options_.non_finite_loss == NonFiniteLoss::Skip,
             "the loss of step {} is {}; the parameters are those before that step", step_ + 1,
             loss);
@@ -401,22 +388,6 @@ class Run {
 };
 
 }  // namespace
-
-FitInterrupted::FitInterrupted(int signal, const FitProgress& progress,
-                               const std::string& report_failure)
-    : console::Interrupted(
-          signal, fmt::format("stopped by {} after step {} of {}{}{}",
-                              console::signal_name(signal), progress.step, progress.steps,
-                              report_failure.empty() ? "" : "; ", report_failure)),
-      progress_(progress) {}
-
-std::string skipped_text(const FitResult& result) {
-  if (result.skipped_batches + result.non_finite_elements == 0) return {};
-  return fmt::format(
-      "skipped {} batch{} without a finite loss or gradient, {} NaN or infinite element{}",
-      result.skipped_batches, result.skipped_batches == 1 ? "" : "es",
-      result.non_finite_elements, result.non_finite_elements == 1 ? "" : "s");
-}
 
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
   check_options(options);

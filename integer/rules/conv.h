@@ -20,7 +20,7 @@ struct ConvolutionRule {
   static Verdict classify(const X& op, const Operands& operands) {
     if (!operands.constant(1)) {
       return refusal("the filters depend on inputs, but integer products need constant weights",
-                     "use an output before it");
+                     "end the model before it");
     }
     if (operands.form(1).kind != IntegerKind::Weight) return operands.refuse_unquantized(1);
     if (!operands.form(0).is_plain_codes()) return operands.refuse(0);

@@ -71,7 +71,7 @@ struct IntegerRule<Cast> {
         std::holds_alternative<ArgMax>(graph[origin_of_indices(graph, x.source)].op);
     if (found && op.dtype == DType::F32) return {.is = Verdict::Is::Operand};
     return refusal("has integers only as the f32 of an ArgMax",
-                   "feed the model f32, or use an output before it");
+                   "feed the model f32, or end the model before it");
   }
 };
 

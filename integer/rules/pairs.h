@@ -103,7 +103,7 @@ struct IntegerRule<Div> {
     }
     return refusal(
         "has integers only if both operands are functions of the same codes",
-        "replace it with an op that has an integer form, or use an output before it");
+        "replace it with an op that has an integer form, or end the model before it");
   }
 };
 

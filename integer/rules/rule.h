@@ -90,7 +90,7 @@ class Operands {
     if (constant(k)) {
       return refusal(
           fmt::format("{} depends on no input, as this operand must", text),
-          "replace it with an op that has an integer form, or use an output before it");
+          "replace it with an op that has an integer form, or end the model before it");
     }
     if (form(k).kind == IntegerKind::Indices) {
       return refusal(fmt::format("{} is an index, which has no grid", text),
@@ -161,7 +161,7 @@ struct IntegerRule {
   static Verdict classify(const X&, const Operands&) {
     return refusal(
         "has no integer form",
-        "replace it with an op that has an integer form, or use an output before it");
+        "replace it with an op that has an integer form, or end the model before it");
   }
 };
 

@@ -22,10 +22,11 @@ struct RewrittenLayers {
 /// have integers: scales and offsets per channel become products (`channel_products`), batch
 /// norms are folded (`fold_norms`), transposed convolutions become convolutions
 /// (`sub_pixel_convolutions`), divisions become products with the reciprocal, borders of a
-/// number those of 0 around the differences to it, and each Softmax or LogSoftmax that is not last becomes exponentials of differences and their sum.
-/// Leaves without readers are removed. Nodes that only losses need stay. Constants of scales
-/// and offsets become parameters of the products. In graphs with quantizers norms are folded
-/// where that is possible. Throws GraphError if the graph cannot be evaluated.
+/// number those of 0 around the differences to it, and each Softmax or LogSoftmax that is not
+/// last becomes exponentials of differences and their sum. Leaves without readers are removed.
+/// Nodes that only losses need stay. Constants of scales and offsets become parameters of the
+/// products. In graphs with quantizers norms are folded where that is possible. Throws
+/// GraphError if the graph cannot be evaluated.
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

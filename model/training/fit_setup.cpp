@@ -124,6 +124,17 @@ void check_scales(const Model& model, const QuantizationSchedule& schedule) {
   }
 }
 
+void require_finite(const Parameters& parameters, int64_t step) {
+  for (const ParameterEntry& each : parameters.entries()) {
+    if (!each.trainable() || each.type.dtype != DType::F32) continue;
+    require<GraphError>(
+        std::ranges::all_of(each.values<float>(), [](float v) { return std::isfinite(v); }),
+        "parameter '{}' is NaN or infinite before step {}: a gradient was not finite, as that "
+        "of sqrt at 0; max_gradient_norm leaves out such steps",
+        printable(each.name), step + 1);
+  }
+}
+
 Shards shards_of(const Model& model, const FitOptions& options) {
   int64_t total = 1;
   if (options.shards) {

@@ -35,6 +35,10 @@ Section values_of(const Parameters& parameters);
 /// Restores what `values_of` returned.
 void restore_values(const Section& values, Parameters& parameters);
 
+/// Throws GraphError for a trained f32 parameter that is not finite after step `step`: no later
+/// loss would be.
+void require_finite(const Parameters& parameters, int64_t step);
+
 /// Returns the inputs of `tape` that data fill: all except `other`, if it is valid.
 std::vector<FedInput> inputs_but(Tape& tape, NodeId other);
 

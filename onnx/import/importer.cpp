@@ -133,6 +133,12 @@ std::string unreadable_type(int type) {
                      floats ? ": export model.float()" : "");
 }
 
+std::string batch_note(const std::string& input, int axis) {
+  return fmt::format(
+      "{} has its samples along axis {} in the file: the model takes samples first", input,
+      axis);
+}
+
 /// Appends the extents of an input, 1 for the batch. Returns why there are none, or nothing.
 std::string read_extents(const onnx::TensorShapeProto& shape, int batch,
                          std::vector<int64_t>& extents) {
@@ -182,11 +188,7 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   } catch (const Error& error) {
     return problems_.add(place, error.what());
   }
-  if (value.batch != 0) {
-    notes_.push_back(fmt::format(
-        "input '{}' has its samples along axis {} in the file: the model takes samples first",
-        printable(input.name()), value.batch));
-  }
+  if (value.batch != 0) notes_.push_back(batch_note(place, value.batch));
   unknown_.erase(input.name());
   declared_batch_ = type.shape().dim(value.batch).dim_value();
   values_[input.name()] = std::move(value);

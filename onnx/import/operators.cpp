@@ -33,6 +33,10 @@ std::vector<std::string_view> onnx_operators() {
   return types;
 }
 
+std::array<std::span<const OnnxOperator>, 4> constant_folds() {
+  return {number_folds(), structure_folds(), repetition_folds(), product_folds()};
+}
+
 bool onnx_is_of_elements(std::string_view type) {
   for (const auto family : conversions()) {
     const auto found = std::ranges::find(family, type, &OnnxOperator::type);
@@ -47,7 +51,7 @@ void OnnxOperators::run() const {
   require<FormatError>(node.domain().empty(), "operators of the domain '{}' are not supported",
                        printable(node.domain()));
   if (node.inputs() > 0 && to.reads_constants(node)) {
-    for (const auto family : {number_folds(), structure_folds(), product_folds()}) {
+    for (const auto family : constant_folds()) {
       const auto found = std::ranges::find(family, node.type(), &OnnxOperator::type);
       if (found != family.end()) return found->convert(*this);
     }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -153,7 +154,10 @@ std::vector<std::string_view> onnx_operators();
 // The operators of each file; folds are of constants.
 std::span<const OnnxOperator> number_folds();
 std::span<const OnnxOperator> structure_folds();
+std::span<const OnnxOperator> repetition_folds();
 std::span<const OnnxOperator> product_folds();
+/// All of these.
+std::array<std::span<const OnnxOperator>, 4> constant_folds();
 std::span<const OnnxOperator> code_conversions();
 std::span<const OnnxOperator> constant_conversions();
 std::span<const OnnxOperator> einsum_conversions();

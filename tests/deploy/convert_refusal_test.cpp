@@ -103,7 +103,7 @@ TEST_CASE("convert: operands without a grid are refused") {
         return n.quantized(n.add(Add{}, {one, two}, "sum"), ema, "y");
       });
   refused(
-      "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: replace it with an op that has an integer form, or use an output before it",
+      "cannot convert 1 node: Softmax %9 'p' (%8 'fc' f32[2, 3]): has no integer form: replace it with an op that has an integer form, or end the model before it",
       [](SmallNet& n) {
         return n.quantized(n.add(Softmax{.axis = 1}, {n.layer(n.codes())}, "p"), ema, "y");
       });
@@ -141,7 +141,7 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
 
 TEST_CASE("convert: products of what are no weights are refused for what they are") {
   refused(
-      "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): both operands depend on inputs, but integer products need constant weights: use an output before it",
+      "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): both operands depend on inputs, but integer products need constant weights: end the model before it",
       [](SmallNet& n) {
         const NodeId a = n.codes();
         return n.add(MatMul{.transpose_b = true}, {a, a}, "y");
@@ -264,7 +264,7 @@ TEST_CASE("convert: numbers that are not there are refused") {
 
 TEST_CASE("convert: all that is wrong comes in one message") {
   refused(
-      "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, 3]): weight 0 is NaN: retrain from a state in which they were finite; FakeQuantize %9 'b.quantized' (%8 'one' f32[2, 3]): takes its scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, 3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: retrain from a state before it became NaN; Softmax %16 'softmax' (%15 'two' f32[2, 3]): has no integer form: replace it with an op that has an integer form, or use an output before it",
+      "cannot convert 4 nodes: FakeQuantize %4 'one.weight.quantized' (%3 'one.weight' f32[3, 3]): weight 0 is NaN: retrain from a state in which they were finite; FakeQuantize %9 'b.quantized' (%8 'one' f32[2, 3]): takes its scale from each batch: use EMA or Fixed, and calibrate; AddBias %15 'two' (%12 f32[2, 3], %14 'two.bias.quantized' f32[3]): bias 1 is NaN: retrain from a state before it became NaN; Softmax %16 'softmax' (%15 'two' f32[2, 3]): has no integer form: replace it with an op that has an integer form, or end the model before it",
       [](SmallNet& n) {
         const NodeId one = n.quantized(n.layer(n.codes(), "one"), FakeQuantize{}, "b");
         const NodeId two = n.add(Softmax{.axis = 1}, {n.layer(one, "two")}, "softmax");

@@ -167,7 +167,7 @@ TEST_CASE("indices: they have no grid, and other integers are not cast") {
       "cannot convert 1 node: FakeQuantize %6 'last.quantized' (%4 'y' f32[1, 1], %5 'last.scale' f32[1]): Cast %4 'y' (%3 'best' s32[1, 1]) is an index, which has no grid: use it as an output, or look up an Embedding");
   CHECK(
       refusal(false) ==
-      "cannot convert 1 node: Cast %3 'y' (%2 'q.quantized' f32[1, 6]): has integers only as the f32 of an ArgMax: feed the model f32, or use an output before it");
+      "cannot convert 1 node: Cast %3 'y' (%2 'q.quantized' f32[1, 6]): has integers only as the f32 of an ArgMax: feed the model f32, or end the model before it");
 }
 
 TEST_CASE("indices: selected and permuted") {

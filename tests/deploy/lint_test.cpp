@@ -126,7 +126,7 @@ TEST_CASE("lint: what has no integers") {
   const NodeId codes = net.quantized(net.x, fixed, "codes");
   CHECK(
       lint_of(net.add(Softmax{.axis = 1}, {codes}, "softmax")) ==
-      "error: codes.quantized: has never observed any values; train or calibrate first\nerror: softmax: has no integer form; replace it with an op that has an integer form, or use an output before it\n");
+      "error: codes.quantized: has never observed any values; train or calibrate first\nerror: softmax: has no integer form; replace it with an op that has an integer form, or end the model before it\n");
   CHECK(lint_sum(0.0113, 0.0131, 0, false) ==
         "error: sum: is an output but has no integers of its own; quantize its output\n");
 }
@@ -138,7 +138,7 @@ TEST_CASE("lint: remedies fit what is wrong with a product") {
   Parameters parameters = net.with_scales({{a, 0.5}});
   CHECK(
       lint_text(net.graph, parameters) ==
-      "error: y\\t: both operands depend on inputs, but integer products need constant weights; use an output before it\n");
+      "error: y\\t: both operands depend on inputs, but integer products need constant weights; end the model before it\n");
 }
 
 TEST_CASE("lint: a graph without outputs") {

@@ -28,7 +28,7 @@ check "and says what is wrong with a program" grep -q '^warning: .*round to 0: e
 for arithmetic in float values codes exact; do
   "$tool" profile "$work/m.json" --arithmetic $arithmetic --steps 2 --threads 1 >"$work/profile.txt"
   check "profile prints what nodes take, $arithmetic" grep -qE '^fc1.weight.quantized +FakeQuantize +[0-9.]+ +[0-9.]+ +[0-9.]+ % +[0-9]+$' "$work/profile.txt"
-  check "and the whole step" grep -qE '^forward and backward of 64 samples: median [0-9.]+ us of 2 steps, 1 threads, [0-9]+ bytes of arena$' "$work/profile.txt"
+  check "and the whole step" grep -qE '^forward and backward of 64 samples: median [0-9.]+ us of 2 steps, 1 thread, [0-9]+ bytes of arena$' "$work/profile.txt"
 done
 check "of another batch" grep -q 'of 3 samples' <("$tool" profile "$work/m.json" --batch 3 --steps 1)
 check "profile takes models alone" exits 1 'p.json' "$tool" profile "$work/p.json"

@@ -42,7 +42,7 @@ check "and the way out" grep -q -- '; --float-parts leaves them in floats$' "$wo
 check "and writes nothing" test ! -e "$work/b.json"
 check "which goes on" "$tool" import "$work/square.onnx" --float-parts -o "$work/b.json" >"$work/import.txt"
 check "with the same list" test "$(grep -c '^remains in floats: ' "$work/import.txt")" -ge 1
-check "with the reason" grep -q "MatMul %[0-9]*.*: both operands depend on inputs, but integer products need constant weights; use an output before it" "$work/import.txt"
+check "with the reason" grep -q "MatMul %[0-9]*.*: both operands depend on inputs, but integer products need constant weights; end the model before it" "$work/import.txt"
 check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^remains in floats: ' "$work/import.txt") + 1))"
 for command in "calibrate --data $digits" "train --data $digits -o $work/t.json" "search --data $digits --budget 100000"; do
   # shellcheck disable=SC2086  # a command and its options

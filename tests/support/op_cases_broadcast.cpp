@@ -281,7 +281,7 @@ std::vector<OpCase> broadcast_cases() {
   maximum.integer = converts({Maximum{}, {{{4, 6}}, {{4, 1}}}});
   minimum.integer = converts({Minimum{}, {{{4, 1}}, {{4, 6}}}});
   div.integer = refused(
-      "has integers only if both operands are functions of the same codes: replace it with an op that has an integer form, or use an output before it",
+      "has integers only if both operands are functions of the same codes: replace it with an op that has an integer form, or end the model before it",
       of(Div{}));
   return {mat_mul(), add_bias(), add, sub, mul, div, prelu(), maximum, minimum};
 }

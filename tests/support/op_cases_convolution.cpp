@@ -291,7 +291,7 @@ OpCase conv_transpose2d() {
           {plain, {1, 3, 3, 2}, {2, 1, 1, 2}}});
   add_large<ConvTranspose2d>(c.bench, {same, {16, 14, 14, 32}, {16, 4, 4, 32}});
   c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or use an output before it",
+      "has no integer form: replace it with an op that has an integer form, or end the model before it",
       quantized(same, {2, 3, 3, 2}, {3, 3, 3, 2}, {.scale_mode = Fixed{}}));
   const TensorType x = f32({2, 3, 4, 4});
   const TensorType w = f32({8, 3, 3, 4});

@@ -23,7 +23,7 @@ GradientOracle slope(F f) {
 }
 
 const std::string cast_has_none =
-    "has integers only as the f32 of an ArgMax: feed the model f32, or use an output before it";
+    "has integers only as the f32 of an ArgMax: feed the model f32, or end the model before it";
 
 /// Returns an entry whose gradient is checked by differences.
 OpCase smooth(const Op& op, ValueOracle value, double low, double high, Tolerance tolerance) {

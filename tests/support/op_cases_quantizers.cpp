@@ -363,7 +363,7 @@ OpCase quantize() {
       .straight_through = true,
       .dtypes = floats,
       .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or use an output before it",
+          "has no integer form: replace it with an op that has an integer form, or end the model before it",
           [](Graph& graph) {
             const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
             const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
@@ -431,7 +431,7 @@ OpCase dequantize() {
       .straight_through = true,
       .dtypes = {DType::F32},
       .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or use an output before it",
+          "has no integer form: replace it with an op that has an integer form, or end the model before it",
           [](Graph& graph) {
             const Input codes{.dtype = DType::S8, .shape = {4, 6}};
             const NodeId q = graph.add(codes, {}, "q");

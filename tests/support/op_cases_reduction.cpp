@@ -11,7 +11,7 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 const std::string no_integers =
-    "has no integer form: replace it with an op that has an integer form, or use an output "
+    "has no integer form: replace it with an op that has an integer form, or end the model "
     "before it";
 
 /// Returns x with extent 1 along `axes`, or along all axes if empty.

@@ -9,6 +9,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/deploy/multipliers.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 namespace {
@@ -96,7 +97,7 @@ void print(const CompareReport& report) {
   print_unpaired("A", report.only_in_a);
   print_unpaired("B", report.only_in_b);
   fmt::print("{}{} random inputs: ",
-             report.samples > 0 ? fmt::format("{} samples and ", report.samples) : "",
+             report.samples > 0 ? counted(report.samples, "sample") + " and " : "",
              report.random_inputs);
   if (report.differ == 0) {
     const auto different = std::ranges::count_if(

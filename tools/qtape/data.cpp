@@ -89,9 +89,9 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
                             .dtype = node.value.type.dtype});
   }
   for (const ProgramNodeId id : program.outputs()) {
-    needs.answers.push_back(
-        answer_named(output_name(program, id), sample_of(program[id].value.type, true),
-                     has_channel_axis(program, id)));
+    needs.answers.push_back(answer_named(output_name(program, id),
+                                         sample_of(program[id].value.type, true),
+                                         has_channel_axis(program, id)));
   }
   return needs;
 }

@@ -48,8 +48,8 @@ struct TfliteReport {
 
 void print(const TfliteReport& report) {
   if (report.samples > 0) {
-    fmt::print("outputs are quantized to {} bits, by their ranges on {} samples\n", report.bits,
-               report.samples);
+    fmt::print("outputs are quantized to {} bits, by their ranges on {}\n", report.bits,
+               counted(report.samples, "sample"));
   }
   fmt::print("{} nodes, {} bytes\n", report.nodes, report.bytes);
   for (const std::string& each : report.tensors) fmt::print("{}\n", each);

@@ -97,9 +97,6 @@ void print(const ImportReport& report) {
     fmt::print("input {}, a sample of it {}\n", printable(input.label),
                to_string(TensorType{input.dtype, input.shape}));
   }
-  const auto counted = [](int64_t number, std::string_view noun) {
-    return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-  };
   fmt::print("{}, {} with weights, {}\n", counted(report.nodes, "node"),
              counted(report.layers, "layer"), counted(report.parameters, "parameter"));
   for (const std::string& each : report.left_out) fmt::print("{}\n", each);

@@ -43,6 +43,10 @@ EvaluationReport report_of(const Evaluation& evaluation) {
   return report;
 }
 
+std::string counted(int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 std::string score_text(const EvaluationReport& report) {
   return report.score ? to_string(MetricScore{*report.metric, *report.score}) : std::string();
 }

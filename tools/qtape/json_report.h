@@ -61,6 +61,8 @@ struct EvaluationReport {
   }
 };
 EvaluationReport report_of(const Evaluation& evaluation);
+/// Returns "1 sample", "2 samples".
+std::string counted(int64_t number, std::string_view noun);
 /// Returns "accuracy 97.10 %"; empty without a metric.
 std::string score_text(const EvaluationReport& report);
 

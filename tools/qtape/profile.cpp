@@ -199,10 +199,10 @@ void print(const ProfileReport& report) {
     fmt::print("{:<28} {:<22} {:>11.1f} {:>11.1f} {:>5.1f} % {:>12}\n", printable(each.node),
                each.op, each.forward_us, each.backward_us, each.percent, each.bytes);
   }
-  fmt::print(
-      "\n{} of {} samples: median {:.1f} us of {} steps, {} threads, {} bytes of arena\n",
-      report.training ? "forward and backward" : "inference", report.batch, report.step_us,
-      report.steps, report.threads, report.arena_bytes);
+  fmt::print("\n{} of {}: median {:.1f} us of {}, {}, {} bytes of arena\n",
+             report.training ? "forward and backward" : "inference",
+             counted(report.batch, "sample"), report.step_us, counted(report.steps, "step"),
+             counted(report.threads, "thread"), report.arena_bytes);
 }
 
 }  // namespace

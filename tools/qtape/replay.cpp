@@ -29,7 +29,7 @@ struct ReplayOptions {
 namespace {
 
 void print(const EvaluationReport& report) {
-  fmt::print("{} samples{}\noutputs sha256 {}\n", report.samples,
+  fmt::print("{}{}\noutputs sha256 {}\n", counted(report.samples, "sample"),
              report.score ? ", " + score_text(report) : "", report.outputs_sha256);
   for (const OutputReport& each : report.outputs) {
     const std::string score =

@@ -7,6 +7,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/levels.h"
 
 namespace qtape::tool {
@@ -110,8 +111,8 @@ void print_samples(const RequantizationReport& report, const std::vector<Level>&
   }
   fmt::print(
       "{}{} random inputs: {} mismatches between {}{}\n",
-      report.samples ? fmt::format("{} samples and ", *report.samples) : "",
-      report.random_inputs, report.mismatches, agreeing(levels),
+      report.samples ? counted(*report.samples, "sample") + " and " : "", report.random_inputs,
+      report.mismatches, agreeing(levels),
       report.seen_differently
           ? fmt::format("; L0 and L1 classify {} samples differently", *report.seen_differently)
           : "");

@@ -59,7 +59,7 @@ Graph parts_between_layers() {
 }
 
 constexpr const char* fault =
-    "both operands depend on inputs, but integer products need constant weights: use an output "
+    "both operands depend on inputs, but integer products need constant weights: end the model "
     "before it";
 
 }  // namespace
