@@ -21,36 +21,58 @@ const Shape& shape_of(const auto& node) {
   }
 }
 
+template <class Op>
+concept ReducesAxes = requires(Op op) {
+  op.axes;
+  op.keep_dims;
+};
+template <class Op>
+concept ReducesAxis = requires(Op op) {
+  op.axis;
+  op.keep_dims;
+};
+template <class Op>
+concept Permutes = requires(Op op) {
+  op.permutation;
+};
+template <class Op>
+concept HasKernel = requires(Op op) {
+  op.kernel;
+};
+template <class Op>
+concept HasGroups = requires(Op op) {
+  op.groups;
+};
+template <class Op>
+concept HasWeights = requires(Op op) {
+  op.weights;
+};
+/// Windows and products, whose results have channels along the last axis.
+template <class Op>
+concept MakesChannels = HasKernel<Op> || HasGroups<Op> || HasWeights<Op>;
+
 /// True for a reduction without its axes that reduces the last of `rank`.
 template <class Op>
 bool drops_last(const Op& op, int rank) {
   const auto is_last = [rank](int axis) { return axis == -1 || axis == rank - 1; };
-  if constexpr (requires { op.keep_dims&& op.axes.empty(); }) {
+  if constexpr (ReducesAxes<Op>) {
     return !op.keep_dims && (op.axes.empty() || std::ranges::any_of(op.axes, is_last));
-  } else if constexpr (requires { op.keep_dims&& op.axis == 0; }) {
+  } else if constexpr (ReducesAxis<Op>) {
     return !op.keep_dims && is_last(op.axis);
   } else {
     return false;
   }
 }
 
-/// True for a permutation that moves the last axis.
+/// True for a permutation that moves the last of `rank` axes.
 template <class Op>
 bool moves_last(const Op& op, int rank) {
-  if constexpr (requires { op.permutation; }) {
+  if constexpr (Permutes<Op>) {
     return rank > 1 && (op.permutation.empty() || op.permutation.back() != rank - 1);
   } else {
     return false;
   }
 }
-
-/// True for windows and products, whose results have channels along the last axis.
-template <class Op>
-constexpr bool makes_channels = requires(Op op) {
-  op.kernel;
-}
-|| requires(Op op) { op.groups; }
-|| requires(Op op) { op.weights; };
 
 }  // namespace detail
 
@@ -63,16 +85,16 @@ bool has_channel_axis(const Nodes& nodes, IdIn<Nodes> id) {
   while (!nodes[id].operands.empty()) {
     const Shape& shape = detail::shape_of(nodes[id]);
     const auto& operands = nodes[id].operands;
-    const auto main = std::ranges::find_if(operands, [&](IdIn<Nodes> each) {
+    const auto source = std::ranges::find_if(operands, [&](IdIn<Nodes> each) {
       return detail::shape_of(nodes[each]).rank() >= shape.rank();
     });
-    if (main == operands.end()) return true;
-    const Shape& from = detail::shape_of(nodes[*main]);
+    if (source == operands.end()) return true;
+    const Shape& from = detail::shape_of(nodes[*source]);
     if (shape.rank() == 0 || from.rank() == 0) return true;
     bool made = false, lost = false;
     std::visit(
         [&]<class Op>(const Op& op) {
-          made = detail::makes_channels<Op>;
+          made = detail::MakesChannels<Op>;
           lost = detail::drops_last(op, from.rank()) ||
                  (shape.rank() == answered && detail::moves_last(op, from.rank()));
         },
@@ -81,7 +103,7 @@ bool has_channel_axis(const Nodes& nodes, IdIn<Nodes> id) {
     // An axis of channels of extent 1 that a reshape drops.
     lost = lost || (from.rank() > shape.rank() && from[-1] == 1 && shape[-1] != 1);
     if (lost) return false;
-    id = *main;
+    id = *source;
   }
   return true;
 }
