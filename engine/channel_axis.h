@@ -23,7 +23,7 @@ const Shape& shape_of(const auto& node) {
 
 template <class Op>
 concept ReducesAxes = requires(Op op) {
-  op.axes;
+  op.axes.empty();
   op.keep_dims;
 };
 template <class Op>
