@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
+#include <span>
 
 #include "qtape/onnx/import/operators.h"
 
@@ -205,7 +205,7 @@ void WindowOperators::average_pool() {
   require<FormatError>(!ceil || !counted || !padded || over.end == plain.end,
                        "ceil_mode adds elements that count_include_pad does not count");
   if (over.padding == Padding::Valid &&
-      std::ranges::equal(kernel, a.shape | std::views::drop(2))) {
+      std::ranges::equal(kernel, std::span(a.shape).subspan(2))) {
     return global_pool(GlobalAvgPool{.keep_dims = true}, a);
   }
   AvgPool op = pool<AvgPool>(a, over);
