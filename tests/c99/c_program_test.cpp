@@ -307,8 +307,9 @@ TEST_CASE("C programs: self-tests of programs without steps compile") {
     arguments.insert(arguments.end(), strict.flags.begin(), strict.flags.end());
     arguments.insert(arguments.end(), {folder.file("net.c"), folder.file("net_test.c")});
     CHECK(run_program(arguments).output == "");
-    CHECK(run_program({folder.file("net")}).output ==
-          "net: 0 constants, 9 inputs, 1 samples: all as expected\n");
+    const auto tested = run_program({folder.file("net")});
+    if (test::not_started(tested.exit_code)) return;
+    CHECK(tested.output == "net: 0 constants, 9 inputs, 1 samples: all as expected\n");
   }
 }
 

@@ -23,6 +23,15 @@ inline void skip(const std::string& reason) {
 /// of the emulator, and a program that cannot start is not reported.
 inline bool emulated() { return std::getenv("QEMU_LD_PREFIX") != nullptr; }
 
+/// True if a compiled program did not start because the kernel does not know the emulator; the
+/// test is then skipped.
+inline bool not_started(int exit_code) {
+  constexpr int not_found = 127;
+  if (exit_code != not_found || !emulated()) return false;
+  skip("compiled programs do not start: the kernel does not know the emulator (binfmt_misc)");
+  return true;
+}
+
 /// Runs the tests of a program and returns its exit code.
 inline int run_tests(int argc, char** argv) {
   const int result = doctest::Context(argc, argv).run();
