@@ -151,6 +151,12 @@ TEST_CASE("normalize: sets of equal codes give the bias, and extremes do not ove
   CHECK(y[6] == std::lround(-65536 / std::sqrt(static_cast<double>(most - 1))));
 }
 
+/// Returns six elements of that value.
+template <class T>
+static Tensor filled(T value) {
+  return Tensor::of<T>({6}, std::vector<T>(6, value));
+}
+
 TEST_CASE("normalize: attributes that do not fit are refused") {
   const CodeGrid grid{DType::U8, 1, 100, 0, 255};
   const auto refusal = [&](const integer::Normalize& op, const Shape& shape) {
@@ -173,11 +179,11 @@ TEST_CASE("normalize: attributes that do not fit are refused") {
   CHECK(with([](auto& op) { op.epsilon = -1; }) == "epsilon must be within 0..2^60, got -1");
   CHECK(with([](auto& op) { op.shift = 2; }) == "least must be within 4^shift..2^60, got 1");
   CHECK(with([](auto& op) { op.signs = Tensor{}; }) == "signs must be s32[6], got f32[]");
-  CHECK(with([](auto& op) { op.signs.data[0] = std::byte{2}; }) ==
+  CHECK(with([](auto& op) { op.signs = filled(int32_t{2}); }) ==
         "signs must be -1, 0 or 1, got 2");
-  CHECK(with([](auto& op) { op.scales.data[3] = std::byte{0}; }) ==
+  CHECK(with([](auto& op) { op.scales = filled(0x1p-126f); }) ==
         "scales must be finite and at least 2^-110, got 1.1754944e-38");
-  CHECK(with([](auto& op) { op.bias.data[3] = std::byte{0x7f}; }) ==
+  CHECK(with([](auto& op) { op.bias = filled(int32_t{0x7f000000}); }) ==
         "biases must be within 2^30, got 2130706432");
   integer::Normalize joint = good;
   joint.joint = true;
