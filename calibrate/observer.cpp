@@ -114,6 +114,8 @@ void Observer::check_fits(int64_t elements, const ChannelMap& map) const {
   require<GraphError>(map.block >= 1 && map.wrap >= 1 && map.stride >= 0,
                       "a channel map needs block and wrap of at least 1, got {} and {}",
                       map.block, map.wrap);
+  require<GraphError>(map.segment >= 1, "a channel map needs segments of at least 1, got {}",
+                      map.segment);
   if (elements == 0) return;
   require<GraphError>(
       map.wrap == 1 || map.stride > 0 || elements % (map.segment * map.wrap) == 0,

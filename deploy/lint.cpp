@@ -223,12 +223,6 @@ class Linter {
     std::ranges::move(found.mapped(), std::back_inserter(findings_));
   }
 
-  void report(Severity severity, NodeId quantizer, const std::vector<int64_t>& channels,
-              int64_t outputs, const std::string& what, std::string remedy) {
-    if (channels.empty()) return;
-    add(severity, quantizer, channels_text(channels, outputs) + what, std::move(remedy));
-  }
-
   void weights(NodeId quantizer, const WeightValues& w) {
     const Grid grid = grid_of(graph_, quantizer);
     std::vector<int64_t> broken, empty, dead, low, clamped;
@@ -248,25 +242,25 @@ class Linter {
       }
     }
     const auto report = [&](Severity severity, const std::vector<int64_t>& channels,
-                            const std::string& what, std::string remedy) {
-      this->report(severity, quantizer, channels, w.layout.outputs, what, std::move(remedy));
+                            std::string_view what, std::string remedy) {
+      if (channels.empty()) return;
+      add(severity, quantizer,
+          fmt::format("{} {} {}", channels_text(channels, w.layout.outputs),
+                      channels.size() == 1 ? "has" : "have", what),
+          std::move(remedy));
     };
-    const auto verb = [](const auto& some) { return some.size() == 1 ? "has" : "have"; };
-    report(Severity::Error, broken,
-           fmt::format(" {} weights that are NaN or infinite", verb(broken)),
+    report(Severity::Error, broken, "weights that are NaN or infinite",
            "retrain from a checkpoint in which all weights are finite");
-    report(Severity::Note, empty, fmt::format(" {} no weight other than 0", verb(empty)),
+    report(Severity::Note, empty, "no weight other than 0",
            "remove them, unless the rewriting of a layer made them");
-    report(Severity::Warning, dead, fmt::format(" {} only the code 0", verb(dead)),
+    report(Severity::Warning, dead, "only the code 0",
            "remove them, or give each channel its own scale");
-    report(Severity::Warning, low,
-           fmt::format(" {} a scale at its floor of {}", verb(low), grid.floor),
+    report(Severity::Warning, low, fmt::format("a scale at its floor of {}", grid.floor),
            "lower the floor, or remove them");
-    const double share =
-        w.layout.terms == 0 ? 0 : 100 * static_cast<double>(most) / double(w.layout.terms);
+    const double share = 100 * double(most) / double(std::max<int64_t>(w.layout.terms, 1));
     report(Severity::Warning, clamped,
-           fmt::format(" {} up to {:.3g} % of the weights outside the codes {}..{}",
-                       verb(clamped), share, grid.limits.q_min, grid.limits.q_max),
+           fmt::format("up to {:.3g} % of the weights outside the codes {}..{}", share,
+                       grid.limits.q_min, grid.limits.q_max),
            "calibrate the scale again, or train it longer");
   }
 

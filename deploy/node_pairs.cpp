@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/labels.h"
 #include "qtape/integer/program/integer_node.h"
 
 namespace qtape {
@@ -58,11 +59,8 @@ class NodePairing {
   std::optional<ProgramNodeId> same_value(ProgramNodeId a) const {
     const std::string& label = a_[a].label;
     if (label.empty()) return std::nullopt;
-    constexpr std::string_view ending = ".quantized";
-    const bool ends = label.ends_with(ending);
-    const std::string other =
-        ends ? label.substr(0, label.size() - ending.size()) : label + std::string(ending);
-    for (const std::string& each : {label, other}) {
+    const std::string value = value_label(label);
+    for (const std::string& each : {label, value.empty() ? label + ".quantized" : value}) {
       const auto found = b_.find(each);
       const bool fits =
           found && free(a, *found) && a_[a].value.is_codes() == b_[*found].value.is_codes();

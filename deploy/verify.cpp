@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/core/move_to.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session_hooks.h"
@@ -57,9 +58,7 @@ std::string to_string(const Mismatch& m) {
 
 Verifier::Verifier(Verifier&&) noexcept = default;
 Verifier& Verifier::operator=(Verifier&& other) noexcept {
-  if (this == &other) return *this;
-  std::destroy_at(this);
-  return *std::construct_at(this, std::move(other));
+  return move_to(*this, std::move(other));
 }
 Verifier::~Verifier() = default;
 

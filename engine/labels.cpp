@@ -9,6 +9,12 @@ std::string unused_label(const Graph& graph, const std::string& label,
   });
 }
 
+std::string value_label(std::string_view label) {
+  constexpr std::string_view ending = ".quantized";
+  return label.ends_with(ending) ? std::string(label.substr(0, label.size() - ending.size()))
+                                 : std::string();
+}
+
 std::string label_near(const Graph& graph, NodeId id) {
   if (!graph[id].label.empty()) return graph[id].label;
   while (graph[id].label.empty()) {

@@ -25,6 +25,10 @@ std::string unused_label(const std::string& label, const Taken& taken,
 std::string unused_label(const Graph& graph, const std::string& label,
                          std::string_view suffix = {});
 
+/// Returns `NAME`, the label of the value that the quantizer `NAME.quantized` rounds; empty for
+/// other labels.
+std::string value_label(std::string_view label);
+
 /// Base label for a quantizer after a node: the label of the node, else the label followed by
 /// `.output` of the nearest labelled node along operands 0, else `value`.
 std::string label_near(const Graph& graph, NodeId id);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "qtape/core/float_environment.h"
+#include "qtape/core/move_to.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/engine/batch_slices.h"
 #include "qtape/engine/plan_hooks.h"
@@ -54,11 +55,7 @@ void restart_learned_scales(const Graph& graph, Parameters& parameters) {
 }  // namespace
 
 Tape::Tape(Tape&&) noexcept = default;
-Tape& Tape::operator=(Tape&& other) noexcept {
-  if (this == &other) return *this;
-  std::destroy_at(this);
-  return *std::construct_at(this, std::move(other));
-}
+Tape& Tape::operator=(Tape&& other) noexcept { return move_to(*this, std::move(other)); }
 Tape::~Tape() = default;
 
 const Plan& Tape::memory() const {

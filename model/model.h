@@ -129,8 +129,8 @@ NamedTensors predict_all(const IntegerProgram& program, const data::Dataset& dat
 
 /// Runs the data at all levels of arithmetic and returns the verifier with the results:
 /// `verify(model, test, rounding).mismatches()`. A last Softmax is left out, as by
-/// Model::integers. Throws GraphError for a model without an
-/// integer form, ArgumentError for data that do not fit.
+/// Model::integers. Throws GraphError for a model without an integer form, ArgumentError for
+/// data that do not fit.
 Verifier verify(const Model& model, const data::Dataset& dataset,
                 Requantization requantization = Requantization::FloatMultiply,
                 int threads = default_threads());

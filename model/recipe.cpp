@@ -137,10 +137,11 @@ NodeId add_cross_entropy(Graph& graph, NodeId& answer, const data::Column& colum
       add_input_like(graph, {DType::S32, Shape(extents)}, named ? column.name : "labels");
   if (!places.empty()) labels = graph.add(Reshape{.shape = {-1}}, {labels});
   const NodeId compared = before_sigmoid(graph, answer);
-  const int64_t classes = places.empty() ? shape.without_first().elements() : shape[-1];
-  const NodeId logits = holds_classes(column, graph[answer].type)
-                            ? add_logits(graph, compared, classes)
-                            : compared;
+  NodeId logits = compared;
+  if (holds_classes(column, graph[answer].type)) {
+    logits = add_logits(graph, compared,
+                        places.empty() ? shape.without_first().elements() : shape[-1]);
+  }
   return graph.add(SoftmaxCrossEntropy{}, {logits, labels}, unused_label(graph, "loss"));
 }
 
@@ -246,7 +247,7 @@ int64_t usual_float_steps(int64_t steps) { return steps / 3; }
 int64_t usual_norm_freeze(int64_t steps) { return steps - steps / 3; }
 
 Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
-  check(quantizers(graph).empty(), "the graph has quantizers already: without_quantizers");
+  check(quantizers(graph).empty(), "the graph has quantizers: without_quantizers removes them");
   const std::vector<std::string> weights = layer_weights(graph);
   check(!weights.empty(), "the graph has no products with weights");
   check_recipe(asked, weights);

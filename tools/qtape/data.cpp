@@ -10,6 +10,7 @@
 #include "qtape/data/files.h"
 #include "qtape/data/holdout.h"
 #include "qtape/engine/channel_axis.h"
+#include "qtape/engine/labels.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
@@ -36,11 +37,10 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
 /// it by `.quantized`; data may have either label.
 data::WantedInput answer_named(const std::string& label, const Shape& sample,
                                bool has_channels) {
-  data::WantedInput answer{.name = label, .sample = sample, .has_channels = has_channels};
-  constexpr std::string_view suffix = ".quantized";
-  if (label.ends_with(suffix))
-    answer.other_name = label.substr(0, label.size() - suffix.size());
-  return answer;
+  return {.name = label,
+          .sample = sample,
+          .other_name = value_label(label),
+          .has_channels = has_channels};
 }
 
 }  // namespace
