@@ -24,14 +24,22 @@ struct Observed {
   std::vector<Observer> observers;
 };
 
-std::vector<NodeId> calibratable(const Graph& graph) {
+/// Returns the quantizers with states, except those whose labels are in `keep`.
+std::vector<NodeId> calibratable(const Graph& graph, const std::vector<std::string>& keep) {
+  const std::vector<NodeId> all = quantizers(graph);
+  for (const std::string& label : keep) {
+    const bool known =
+        std::ranges::any_of(all, [&](NodeId id) { return graph.name(id) == label; });
+    require<ArgumentError>(known, "expected labels of quantizers to keep, got '{}'", label);
+  }
   std::vector<NodeId> found;
-  for (NodeId id : quantizers(graph)) {
+  for (NodeId id : all) {
     const std::vector<NodeId>& operands = graph[id].operands;
     const bool settable = std::all_of(operands.begin() + 1, operands.end(), [&](NodeId each) {
       return is_persistent(graph[each].op);
     });
-    if (operands.size() > 1 && settable) found.push_back(id);
+    const bool kept = std::ranges::find(keep, graph.name(id)) != keep.end();
+    if (operands.size() > 1 && settable && !kept) found.push_back(id);
   }
   check(!found.empty(), "the graph has no quantizers with states to calibrate");
   return found;
@@ -42,9 +50,11 @@ class Observation {
  public:
   /// `methods_of(id)` returns the methods to try.
   template <class MethodsOf>
-  Observation(const Tape& tape, const MethodsOf& methods_of) : graph_(tape.graph()) {
+  Observation(const Tape& tape, const std::vector<std::string>& keep,
+              const MethodsOf& methods_of)
+      : graph_(tape.graph()) {
     const std::vector<bool> constant = constant_nodes(graph_);
-    for (NodeId id : calibratable(graph_)) {
+    for (NodeId id : calibratable(graph_, keep)) {
       Observed each{.id = id,
                     .x = graph_[id].operands[0],
                     .map = channel_map(graph_, id),
@@ -132,7 +142,7 @@ NodeCalibration result_of(Tape& tape, NodeId id, const Observer& observer) {
 
 void check_patterns(const Graph& graph, const CalibrationOptions& options) {
   for (const MethodChoice& choice : options.by_name) {
-    const bool used = std::ranges::any_of(calibratable(graph), [&](NodeId id) {
+    const bool used = std::ranges::any_of(calibratable(graph, options.keep), [&](NodeId id) {
       return matches(choice.pattern, graph.name(id));
     });
     require<ArgumentError>(used, "pattern '{}' matches no quantizer with states",
@@ -249,7 +259,7 @@ std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
   require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   check_patterns(tape.graph(), options);
   const FloatEnvironment floats;
-  Observation observation(tape, [&](NodeId id) {
+  Observation observation(tape, options.keep, [&](NodeId id) {
     return std::vector<ObserverMethod>{method_for(options, tape.graph(), id)};
   });
   observation.run(tape, batches, options.on_batch, 1);
@@ -265,11 +275,12 @@ std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
 
 std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
-    const std::function<void(const CalibrationProgress&)>& on_batch) {
+    const std::function<void(const CalibrationProgress&)>& on_batch,
+    const std::vector<std::string>& keep) {
   const FloatEnvironment floats;
   require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   require<ArgumentError>(!candidates.empty(), "the search needs candidates, got none");
-  Observation observation(tape, [&](NodeId) { return candidates; });
+  Observation observation(tape, keep, [&](NodeId) { return candidates; });
   const auto stages = static_cast<int64_t>(observation.nodes().size()) + 1;
   observation.run(tape, batches, on_batch, stages);
   SavedStates saved(tape, observation.nodes());

@@ -41,6 +41,8 @@ struct CalibrationOptions {
   /// The first choice whose pattern matches is used; other quantizers use `method`.
   std::vector<MethodChoice> by_name = {};
   std::function<void(const CalibrationProgress&)> on_batch = {};  ///< called after every batch
+  /// Labels of quantizers whose states are kept.
+  std::vector<std::string> keep = {};
 };
 
 /// Result of the calibration of one quantizer.
@@ -55,19 +57,20 @@ struct NodeCalibration {
 /// Sets the states of every quantizer with states in the tape's graph (FakeQuantize in Fixed or
 /// EMA mode, and learned quantizers) from float passes over `batches`. Quantizers whose input
 /// is constant (weights) observe it once. Throws ArgumentError if there is no batch, for a
-/// pattern that matches no quantizer and for invalid settings. Throws GraphError for a graph
-/// without such quantizers, and for data that leave a quantizer, which it names, without a
-/// finite value. On an error no state is changed.
+/// pattern or a kept label that matches no such quantizer and for invalid settings. Throws
+/// GraphError for a graph without quantizers to calibrate, and for data that leave a quantizer,
+/// which it names, without a finite value. On an error no state is changed.
 std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
                                        const CalibrationOptions& options = {});
 
 /// Selects for each quantizer, in graph order, the one of `candidates` that minimises the
 /// squared error of the graph's outputs relative to the float outputs, over all batches.
-/// Quantizers not yet searched use the first candidate. Takes one float pass, and one quantized
-/// pass for every quantizer and candidate. Throws as `calibrate` does, and ArgumentError if
-/// there are no candidates.
+/// Quantizers not yet searched use the first candidate, those whose labels are in `keep` their
+/// states. Takes one float pass, and one quantized pass for every quantizer and candidate.
+/// Throws as `calibrate` does, and ArgumentError if there are no candidates.
 std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,
-    const std::function<void(const CalibrationProgress&)>& on_batch = {});
+    const std::function<void(const CalibrationProgress&)>& on_batch = {},
+    const std::vector<std::string>& keep = {});
 
 }  // namespace qtape

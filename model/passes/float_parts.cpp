@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "qtape/deploy/checks.h"
 #include "qtape/engine/constants.h"
@@ -17,7 +18,6 @@
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/norm_folds.h"
-#include "qtape/model/passes/weighted_layers.h"
 
 namespace qtape {
 namespace {
@@ -51,13 +51,6 @@ Graph with_inputs(const Graph& graph, const std::set<NodeId>& cut,
   }
   result.set_outputs(outputs, std::vector<NodeId>());
   return result;
-}
-
-/// Returns a copy with quantizers wherever integers need one.
-Graph with_all_quantizers(const Graph& graph) {
-  const InsertOptions options = calibrated_quantizers(8, 8);
-  return weighted_layers(graph).empty() ? complete_quantizers(graph, *options.input)
-                                        : insert_quantizers(graph, options);
 }
 
 /// By node of `copy`, which is `graph` with labelled nodes inserted: the node of `graph`.
@@ -97,20 +90,33 @@ class Search {
     for (NormFold& each : norm_folds(graph)) norms_.emplace(each.norm, std::move(each));
   }
 
-  std::vector<Finding> run() {
-    const bool quantized = !quantizers(graph_).empty();
-    while (look(quantized) && !quantized) {
+  /// Returns the nodes without an integer form in spite of quantizers wherever integers need
+  /// one.
+  std::vector<Finding> float_parts() {
+    while (look(true)) {
     }
-    std::vector<Finding> parts;
-    for (auto& [id, part] : parts_) parts.push_back(std::move(part));
-    return parts;
+    return take();
+  }
+
+  /// Returns the other nodes that have no integer form yet.
+  std::vector<Finding> unquantized_parts() {
+    (void)float_parts();
+    (void)look(false);
+    return take();
   }
 
  private:
-  /// Analyzes the graph with all nodes found so far as inputs; true if it finds more.
-  bool look(bool quantized) {
+  std::vector<Finding> take() {
+    std::vector<Finding> parts;
+    for (auto& [id, part] : std::exchange(parts_, {})) parts.push_back(std::move(part));
+    return parts;
+  }
+
+  /// Analyzes the graph with all nodes found so far as inputs, and with quantizers wherever
+  /// integers need one if `completed`; true if it finds more.
+  bool look(bool completed) {
     const Graph cut = with_inputs(graph_, cut_, answers_);
-    const Graph ready = quantized ? cut : with_all_quantizers(cut);
+    const Graph ready = completed ? insert_quantizers(cut, calibrated_quantizers(8, 8)) : cut;
     const std::vector<NodeId> from = origins(ready, cut);
     const IntegerAnalysis analysis = analyze_integers(ready);
     const std::vector<bool> needed = needed_for(ready, ready.outputs());
@@ -168,7 +174,12 @@ std::vector<NodeId> shipped_answers(const Graph& graph) {
   return answers;
 }
 
-std::vector<Finding> float_parts(const Graph& graph) { return Search(graph).run(); }
+std::vector<Finding> float_parts(const Graph& graph) { return Search(graph).float_parts(); }
+
+std::vector<Finding> unquantized_parts(const Graph& graph) {
+  if (quantizers(graph).empty()) return {};
+  return Search(graph).unquantized_parts();
+}
 
 void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out) {
   if (parts.empty()) return;

@@ -12,11 +12,16 @@ namespace qtape {
 std::vector<NodeId> shipped_answers(const Graph& graph);
 
 /// Returns a finding, with reason and remedy, for every node that the answers need and that has
-/// no integer form, in graph order. A graph without quantizers is judged as if it had them
-/// wherever integers need one, and nodes after one without integers are judged as if that node
-/// were an input. A graph with quantizers is judged as it is. Numbers, such as scales that were
-/// never set, are not checked.
+/// no integer form, in graph order. The graph is judged as if it had quantizers wherever
+/// integers need one, and nodes after one without integers are judged as if that node were an
+/// input. Numbers, such as scales that were never set, are not checked.
 std::vector<Finding> float_parts(const Graph& graph);
+
+/// Returns a finding for every node of a graph with quantizers that has no integer form only
+/// because other quantizers are missing, in graph order. `insert_quantizers` with
+/// `InsertOptions::complete` adds them. Nodes after such a node may be listed only once it is
+/// quantized. Empty for a graph without quantizers.
+std::vector<Finding> unquantized_parts(const Graph& graph);
 
 /// Throws GraphError that lists all `parts` and ends with `way_out`, unless there are none.
 void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out);

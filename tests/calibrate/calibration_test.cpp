@@ -237,6 +237,29 @@ TEST_CASE("calibrate: the search is never worse at the outputs than any one meth
         "the search needs candidates, got none");
 }
 
+TEST_CASE("calibrate: kept quantizers keep their states, the others get the same as without") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1});
+  const BatchSource data = wave(3);
+  const auto all = calibrate(tape, data, {.method = MinMax{}});
+  (void)calibrate(tape, data, {.method = ClipStd{}});
+  const std::string kept = graph.name(quantizers(graph)[0]);
+  const auto before = qparams(graph, parameters, quantizers(graph)[0]);
+  const auto others = calibrate(tape, data, {.method = MinMax{}, .keep = {kept}});
+  CHECK(others.size() + 1 == all.size());
+  CHECK(qparams(graph, parameters, quantizers(graph)[0]) == before);
+  for (size_t i = 0; i < others.size(); ++i) CHECK(others[i].qparams == all[i + 1].qparams);
+  CHECK(search_calibration(tape, data, {MinMax{}}, {}, {kept}).size() == others.size());
+  CHECK(qparams(graph, parameters, quantizers(graph)[0]) == before);
+  CHECK(error_text<ArgumentError>([&] { (void)calibrate(tape, data, {.keep = {"none"}}); }) ==
+        "expected labels of quantizers to keep, got 'none'");
+  std::vector<std::string> labels;
+  for (const NodeId id : quantizers(graph)) labels.push_back(graph.name(id));
+  CHECK(error_text<GraphError>([&] { (void)calibrate(tape, data, {.keep = labels}); }) ==
+        "the graph has no quantizers with states to calibrate");
+}
+
 TEST_CASE("calibrate: a source that ends early in a later pass is refused") {
   const Graph graph = make_graph();
   Parameters parameters(graph, 3);

@@ -21,4 +21,14 @@ check "--output needs one observer" exits 2 '--output needs one observer' "$tool
 check "a float model does not convert" exits 1 'the model has no quantizers: train it with them' "$tool" convert "$work/f.json" -o "$work/x.json"
 check "nothing is written then" test ! -e "$work/x.json"
 
+"$train" "${short[@]}" --weight-bits 0 --activation-bits 8 --save "$work/p.json" >/dev/null
+check "weights without quantizers" exits 1 "2 nodes would have no integer form: MatMul %4: Parameter %1 'fc1.weight' is not quantized: quantize its output; " "$tool" calibrate "$work/p.json" --data "$digits"
+check "are named by train, too" exits 1 'qtape calibrate --complete adds quantizers' "$tool" train "$work/p.json" --data "$digits" -o "$work/x.json"
+check "--complete" "$tool" calibrate "$work/p.json" --data "$digits" --complete --observer search -o "$work/c.json" >"$work/complete.txt"
+check "adds those of the weights alone" same 'fc1.weight.quantized fc2.weight.quantized' "$(sed -n 's/^  \(fc[^ ]*\) .*/\1/p' "$work/complete.txt" | xargs)"
+check "keeps the scales of the others" same "$(grep '^"fc1.input' "$work/p.json")" "$(grep '^"fc1.input' "$work/c.json")"
+check "the model converts" "$tool" convert "$work/c.json" -o "$work/c.int.json" >/dev/null
+check "--complete of a complete model" exits 2 "--complete: $work/c.json lacks no quantizers" "$tool" calibrate "$work/c.json" --data "$digits" --complete
+check "--complete of a float model" exits 2 "--complete: $work/f.json has no quantizers" "$tool" calibrate "$work/f.json" --data "$digits" --complete
+
 finish

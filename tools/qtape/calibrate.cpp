@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "qtape/calibrate/calibration.h"
 #include "qtape/core/printable.h"
@@ -31,6 +32,7 @@ struct CalibrateOptions {
   int activation_bits = 8;
   bool signed_activations = false;  ///< as of QuantizationRecipe
   bool float_parts = false;         ///< allows parts without an integer form
+  bool complete = false;            ///< adds quantizers to those of the model, which are kept
   std::optional<CodeRange> weight_codes = std::nullopt;
   /// The name of a method, `usual` for `usual_method` of each quantizer, `search` for the
   /// method with the least output error for each quantizer, or `all` for a table of all
@@ -51,6 +53,9 @@ struct CalibrateOptions {
         setting("images", &O::images, "number of training samples for calibration",
                 {1, 1000000}),
         setting("float_parts", &O::float_parts, float_parts_help),
+        setting("complete", &O::complete,
+                "add the quantizers that a model with others lacks, calibrate them, and keep "
+                "the scales of the others"),
         setting("weight_bits", &O::weight_bits, "bits of the weights of new quantizers",
                 {2, 16}),
         setting("activation_bits", &O::activation_bits,
@@ -116,12 +121,16 @@ struct CalibrateReport : Preparation {
 
 /// Returns the model with its own quantizers, or with new ones whose states calibration fills.
 Model with_some_quantizers(Model model, const CalibrateOptions& options, Preparation& report) {
-  if (!quantizers(model.graph()).empty()) {
+  const bool has_some = !quantizers(model.graph()).empty();
+  require<ArgumentError>(has_some || !options.complete, "--complete: {} has no quantizers",
+                         options.model);
+  if (has_some && !options.complete) {
     require<ArgumentError>(options.of_new.empty(),
-                           "{}: {} has quantizers of its own, which calibration keeps; qtape "
-                           "train replaces them",
+                           "{}: {} has quantizers of its own, which calibration keeps; "
+                           "--complete adds those that are missing, qtape train replaces them",
                            options.of_new, options.model);
     judge(model.graph(), options.float_parts, report);
+    judge_unquantized(model.graph(), options.float_parts, report);
     return before_softmax(std::move(model));
   }
   model = before_softmax(prepared(std::move(model), options.float_parts, report));
@@ -133,6 +142,21 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
   model = with_quantizers(model, made);
   judge_quantized(model.graph(), options.float_parts, report);
   return model;
+}
+
+/// Returns the labels of the quantizers whose states are in `own`, and of those without
+/// states.
+std::vector<std::string> quantizers_with_states(const Graph& graph,
+                                                const std::set<std::string>& own) {
+  std::vector<std::string> labels;
+  for (const NodeId id : quantizers(graph)) {
+    const auto states = std::span(graph[id].operands).subspan(1);
+    const bool added = std::ranges::any_of(states, [&](NodeId state) {
+      return is_persistent(graph[state].op) && !own.contains(graph[state].label);
+    });
+    if (!added) labels.push_back(graph.name(id));
+  }
+  return labels;
 }
 
 /// Returns "97.10 %", or the hash of the answers if there is no metric.
@@ -155,13 +179,15 @@ void show(const CalibrationProgress& progress) {
                               progress.stages, printable(progress.stage), progress.batch));
 }
 
-std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method) {
+std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method,
+                                         const std::vector<std::string>& keep) {
   const std::vector<bool> constant = constant_nodes(graph);
   std::vector<MethodChoice> choices;
   if (method == usual_choice) return choices;
   for (NodeId id : quantizers(graph)) {
     const NodeId source = graph[id].operands[0];
-    if (graph[id].operands.size() > 1 && constant[at(source)]) {
+    const bool kept = std::ranges::find(keep, graph.name(id)) != keep.end();
+    if (graph[id].operands.size() > 1 && constant[at(source)] && !kept) {
       choices.push_back({graph.name(id), observer_method(method)});
     }
   }
@@ -169,15 +195,19 @@ std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& 
 }
 
 std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
-                                 const CalibrateOptions& options, const std::string& observer) {
+                                 const CalibrateOptions& options,
+                                 const std::vector<std::string>& keep,
+                                 const std::string& observer) {
   CalibrationOptions calibration{
-      .by_name = weight_choices(tape.graph(), options.weight_observer), .on_batch = show};
+      .by_name = weight_choices(tape.graph(), options.weight_observer, keep),
+      .on_batch = show,
+      .keep = keep};
   if (observer == usual_choice) return calibrate(tape, batches, calibration);
   if (observer != "search") {
     calibration.method = observer_method(observer);
     return calibrate(tape, batches, calibration);
   }
-  return search_calibration(tape, batches, methods_from_data(), show);
+  return search_calibration(tape, batches, methods_from_data(), show, keep);
 }
 
 CalibratedQuantizer report_of(const NodeCalibration& node) {
@@ -215,7 +245,7 @@ std::vector<std::string> observers_of(const CalibrateOptions& options) {
 
 /// Calibrates by each observer in turn and prints the results.
 void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions& options,
-                   CalibrateReport& report) {
+                   const std::vector<std::string>& keep, CalibrateReport& report) {
   const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
   require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
   require_fit(model.graph(), model.graph().answers(), data.test);
@@ -231,7 +261,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
              score(report.in_float), heading(report.in_float));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
-    const auto nodes = run(tape, batches, options, observer);
+    const auto nodes = run(tape, batches, options, keep, observer);
     report.observers.push_back({tool::report_of(evaluator.run(data.test)), observer});
     console::clear_line();
     fmt::print("{:<14} {}\n", observer, score(report.observers.back()));
@@ -270,10 +300,16 @@ void calibrate(const CalibrateOptions& options) {
   Model loaded(read_model(options.model, files));
   const auto sections = loaded.sections();
   CalibrateReport report;
+  std::set<std::string> own;
+  for (const ParameterEntry& each : loaded.parameters().entries()) own.insert(each.name);
   Model model = naming<GraphError>(
       options.model, [&] { return with_some_quantizers(std::move(loaded), options, report); });
+  const auto keep = options.complete ? quantizers_with_states(model.graph(), own)
+                                     : std::vector<std::string>();
+  require<ArgumentError>(!options.complete || keep.size() < quantizers(model.graph()).size(),
+                         "--complete: {} lacks no quantizers", options.model);
   const data::Split data = load_data(options.data, needs_of(options.model, model.graph()));
-  calibrate_all(model, data, options, report);
+  calibrate_all(model, data, options, keep, report);
   files.save(options.save, [&](const std::string& path) {
     save_model(path, model.graph(), model.parameters(), sections);
   });

@@ -100,6 +100,9 @@ void print(const ImportReport& report) {
   fmt::print("{}, {} with weights, {}\n", counted(report.nodes, "node"),
              counted(report.layers, "layer"), counted(report.parameters, "parameter"));
   for (const std::string& each : report.left_out) fmt::print("{}\n", each);
+  if (!report.unquantized_parts.empty()) {
+    fmt::print("qtape calibrate --complete adds the quantizers that are missing\n");
+  }
 }
 
 /// True if a file begins as a `.tflite` model does; false if it cannot be read, and for a pipe,
@@ -156,7 +159,9 @@ void import_model(const ImportCommand& command) {
   SavedModel imported = imported_model(command, files, report);
   check_values(command.model, imported, report);
   const Model model = naming<GraphError>(command.model, [&] {
-    return prepared(Model(std::move(imported)), command.float_parts, report);
+    Model made = prepared(Model(std::move(imported)), command.float_parts, report);
+    judge_unquantized(made.graph(), true, report);
+    return made;
   });
   add(report, model);
   print(report);

@@ -75,11 +75,15 @@ Model before_softmax(Model model) {
 
 namespace {
 
+void print(std::string_view text, const std::vector<Finding>& parts) {
+  for (const Finding& part : parts) {
+    console::print("{}: {}: {}; {}\n", text, part.node, part.what, part.remedy);
+  }
+}
+
 void judge(const std::vector<Finding>& parts, bool allowed) {
   if (!allowed) require_no_float_parts(parts, "--float-parts leaves them in floats");
-  for (const Finding& part : parts) {
-    console::print("remains in floats: {}: {}; {}\n", part.node, part.what, part.remedy);
-  }
+  print("remains in floats", parts);
 }
 
 }  // namespace
@@ -87,6 +91,16 @@ void judge(const std::vector<Finding>& parts, bool allowed) {
 void judge(const Graph& graph, bool allowed, Preparation& report) {
   report.float_parts = float_parts(graph);
   judge(report.float_parts, allowed);
+}
+
+void judge_unquantized(const Graph& graph, bool allowed, Preparation& report) {
+  report.unquantized_parts = unquantized_parts(graph);
+  if (!allowed) {
+    require_no_float_parts(report.unquantized_parts,
+                           "qtape calibrate --complete adds quantizers, --float-parts leaves "
+                           "them in floats");
+  }
+  print("not quantized yet", report.unquantized_parts);
 }
 
 namespace {

@@ -14,6 +14,7 @@ struct Preparation {
   std::vector<std::string> folded_norms = {};
   std::vector<std::string> rewritten_layers = {};
   std::vector<Finding> float_parts = {};
+  std::vector<Finding> unquantized_parts = {};
 
   static constexpr auto fields() {
     using P = Preparation;
@@ -23,7 +24,10 @@ struct Preparation {
                             "labels of scales, offsets and transposed convolutions that became "
                             "other layers"),
                       field("float_parts", &P::float_parts,
-                            "nodes without an integer form; see --float-parts")};
+                            "nodes without an integer form; see --float-parts"),
+                      field("unquantized_parts", &P::unquantized_parts,
+                            "nodes of a model with quantizers that lack others; calibrate "
+                            "--complete adds them")};
   }
 };
 
@@ -40,6 +44,8 @@ Model before_softmax(Model model);
 /// Throws GraphError that lists the parts of the model without an integer form; prints the list
 /// instead if `allowed`.
 void judge(const Graph& graph, bool allowed, Preparation& report);
+/// Does the same for parts that lack quantizers in a model that has others.
+void judge_unquantized(const Graph& graph, bool allowed, Preparation& report);
 /// Does the same for quantizers added since then, for parts that `report` does not list yet,
 /// such as products whose weights have too many bits.
 void judge_quantized(const Graph& graph, bool allowed, Preparation& report);

@@ -79,6 +79,7 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
                            "has no effect: the model has no batch norms", {"--norms"});
   if (trained == Trained::Own) {
     judge(model.graph(), command.recipe.float_parts, report);
+    judge_unquantized(model.graph(), command.recipe.float_parts, report);
     return {model.graph(), model.parameters()};
   }
   Model plain(without_quantizers(model.graph()), model.parameters());

@@ -7,6 +7,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/bit_search.h"
 #include "qtape/model/passes/fold_batch_norm.h"
+#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 
@@ -16,9 +17,9 @@ using test::error_text;
 namespace {
 
 /// Returns `node: what: remedy`, one per line.
-std::string text_of(const Graph& graph) {
+std::string text_of(const std::vector<Finding>& parts) {
   std::string text;
-  for (const Finding& part : float_parts(graph)) {
+  for (const Finding& part : parts) {
     CHECK(part.severity == Severity::Error);
     text += part.node + ": " + part.what + ": " + part.remedy + "\n";
   }
@@ -66,7 +67,7 @@ constexpr const char* fault =
 
 TEST_CASE("float parts: all of them are told at once, each with what helps") {
   CHECK(
-      text_of(parts_between_layers()) ==
+      text_of(float_parts(parts_between_layers())) ==
       fmt::format("MatMul %6 'first': {0}\nMatMul %14: {0}\nMatMul %17 'third': {0}\n", fault));
 }
 
@@ -77,13 +78,13 @@ TEST_CASE(
   const Value c = relu(conv2d(x, 3, {3, 3}, {.norm = true}, {.padding = Padding::Same}));
   const Value h = global_avg_pool(c + tanh(c));
   const Value answer = node(Softmax{}, {linear(h, 3)}, "answer");
-  CHECK(text_of(graph_of(answer)) == "");
+  CHECK(text_of(float_parts(graph_of(answer))) == "");
   const Value loss = loss::cross_entropy(linear(h, 2));
   Graph graph = loss.graph();
   graph.set_outputs({graph[loss.id()].operands[0], loss.id()});
-  CHECK(text_of(graph) == "");
-  CHECK(text_of(graph_of(sigmoid(linear(h, 3)))) == "");
-  CHECK(text_of(graph_of(c + c)) == "");
+  CHECK(text_of(float_parts(graph)) == "");
+  CHECK(text_of(float_parts(graph_of(sigmoid(linear(h, 3))))) == "");
+  CHECK(text_of(float_parts(graph_of(c + c))) == "");
 }
 
 TEST_CASE("float parts: an answer that is a sum or a function gets a quantizer") {
@@ -127,7 +128,15 @@ TEST_CASE("float parts: of a model with quantizers, what these leave out") {
   Network net;
   const Layer w8a8 = quantize::layer();
   const Value h = relu(linear(net.input("x", {6}), 4, w8a8));
-  CHECK(text_of(graph_of(linear(h, 2, w8a8))) == "");
-  CHECK(text_of(graph_of(linear(h + h, 2, w8a8))) ==
+  CHECK(unquantized_parts(graph_of(linear(h, 2, w8a8))).empty());
+  const Graph lacking = graph_of(linear(h + h, 2, w8a8));
+  CHECK(float_parts(lacking).empty());
+  CHECK(text_of(unquantized_parts(lacking)) ==
         "Add %18: Relu %9 (%8 'fc1' f32[1, 4]) is not quantized: quantize its output\n");
+  const Graph completed = insert_quantizers(lacking, calibrated_quantizers(8, 8));
+  CHECK(unquantized_parts(completed).empty());
+  CHECK(unquantized_parts(parts_between_layers()).empty());
+  const Graph both = graph_of(linear(squared(linear(h + h, 4, w8a8), "product"), 2));
+  CHECK(text_of(float_parts(both)) == fmt::format("MatMul %37 'product': {}\n", fault));
+  CHECK(text_of(unquantized_parts(both)).find("product") == std::string::npos);
 }
