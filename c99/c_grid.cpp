@@ -249,7 +249,7 @@ std::vector<int64_t> bounds_of(const QuantizedWeights& weights) {
 }  // namespace
 
 std::string not_by_cmsis_nn(const CUse& use, const QuantizedWeights& weights) {
-  if (use.grid == nullptr) return "its sums do not become codes, CMSIS-NN gives nothing else";
+  if (use.grid == nullptr) return "its sums do not become codes, the only output of CMSIS-NN";
   if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) {
     return fmt::format("CMSIS-NN is called for codes of 8 bits, here {} become {}",
                        to_string_view(use.x->type.dtype), to_string_view(use.grid->dtype));

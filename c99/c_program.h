@@ -15,7 +15,7 @@ namespace qtape {
 /// Alignment of buffers in the arena of a C program, in bytes.
 inline constexpr int64_t c_alignment = 8;
 
-/// One step of a C program: a node, with the one that takes its sums.
+/// One step of a C program: a node and, if there is one, the node that requantizes its sums.
 struct CStep {
   ProgramNodeId node;          ///< the node whose value the step computes
   std::string name;            ///< a C identifier derived from its label

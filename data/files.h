@@ -31,8 +31,8 @@ Dataset idx(const std::string& images_path, const std::string& labels_path,
 /// and test images differ in size.
 Split mnist(const std::string& directory);
 
-/// Returns the paths of the files that `arrays` reads for a place: its file, or the `.npy`
-/// files of a folder; none for an empty place.
+/// Returns the paths of the files that `arrays` reads for an argument: its file, or the `.npy`
+/// files of a folder; none for an empty text.
 std::vector<std::string> array_files(const std::string& place);
 
 /// Returns the paths of the files that `mnist` reads, those that exist.

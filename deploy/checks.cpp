@@ -192,7 +192,7 @@ Verdict check_samples(const Graph& graph, const Graph& larger, NodeId id) {
     return graph[each].type.shape != larger[each].type.shape;
   };
   if (grows(id) || !grows(graph[id].operands[0])) return {};
-  return {.reason = "mixes the samples of the batch, so answers to a sample depend on others",
+  return {.reason = "mixes the samples of the batch, so each output depends on other samples",
           .remedy = "reduce the axes of a sample alone"};
 }
 

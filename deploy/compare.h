@@ -85,9 +85,9 @@ struct CompareOptions {
 
 /// Runs two programs on the same samples and compares the values of their nodes.
 ///
-/// A pair of nodes are the outputs in their order and inputs in their order, unless labels pair
-/// them otherwise; nodes of one label; and of the nodes that remain, those of one op and shape,
-/// in their order. If an output is in floats in one program and in codes in the other, the
+/// Pairs are: the outputs and the inputs by position, unless labels pair them
+/// otherwise; nodes with the same label; and of the remaining nodes, those with the same op and
+/// shape, by position. If an output is float in one program and codes in the other, the
 /// codes before the last Dequantize take its place.
 class ProgramComparison {
  public:

@@ -187,7 +187,8 @@ const RunnerFactories& own_runners() {
 }
 
 const RunnerFactory& factory_of(Level level, const RunnerFactories& others) {
-  for (const RunnerFactories* all : {&others, &own_runners()}) {
+  // The library's own first: float_differences knows the runner of L0.
+  for (const RunnerFactories* all : {&own_runners(), &others}) {
     if (const auto found = all->find(level); found != all->end()) return found->second;
   }
   fail<ArgumentError>("{} needs a runner of another library", to_string_view(level));

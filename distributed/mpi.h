@@ -16,7 +16,7 @@ class Mpi : public Exchange {
   Mpi();
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
-  /// Waits for all other ranks to get here.
+  /// Finalizes MPI, which waits for all other ranks.
   ~Mpi() override;
 
   int rank() const override { return rank_; }

@@ -105,7 +105,7 @@ class Tape {
   /// what they observed in the batch. Throws GraphError, changing nothing, if the parameters no
   /// longer exist.
   void forward(Mode mode);
-  /// States that parameters or states were written since the last forward: by an optimizer,
+  /// Declares that parameters or states were written since the last forward: by an optimizer,
   /// another tape or a load. Required only for tapes with constant_parameters; others read them
   /// in every pass.
   void parameters_changed() { constants_.valid = false; }

@@ -27,8 +27,8 @@ struct Evaluation {
   /// Score of the first answer, by the metric for the model and the data, see choose_metric;
   /// empty if there is none.
   std::optional<MetricScore> score = {};
-  /// The score if it is an accuracy: percentage of samples whose largest answer is their label,
-  /// or, with a single answer, of samples whose answer is above 0 exactly if the label is 1.
+  /// The score if it is an accuracy: percentage of samples whose largest element is at their
+  /// label or, for one number per sample, whose number is on its label's side of the threshold.
   std::optional<double> accuracy = {};
   std::string outputs_sha256 = {};       ///< of all answers in their dtype, sample by sample
   std::vector<AnswerHash> outputs = {};  ///< one per answer if there are several; else empty

@@ -143,7 +143,7 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
     require<ArgumentError>(
         found[i] != none, "{}: no column of the data fits it; the data have {}{}",
         describe(inputs[i]), describe(dataset),
-        inputs[i].target ? "; it is compared with answers: add a target" : "");
+        inputs[i].target ? "; the loss compares it with an output: add a target" : "");
   }
   return found;
 }

@@ -312,8 +312,8 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   const std::vector<size_t> targets = target_columns(dataset);
   require<GraphError>(
       outputs.size() == 1 || targets.size() == outputs.size(),
-      "the model has {} answers, but the data have {} targets: a loss needs one target for each "
-      "answer, or build it in C++",
+      "the model has {} answers, but the data have {} targets: give one target for each "
+      "answer, or build the loss in C++",
       outputs.size(), targets.size());
   std::optional<NodeId> loss;
   for (size_t i = 0; i < outputs.size(); ++i) {

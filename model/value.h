@@ -176,16 +176,16 @@ Value concat(std::initializer_list<Value> parts, int axis = -1);
 Value concat(std::span<const Value> parts, int axis = -1);
 
 /// a + b. As in all operators with two values, samples broadcast, aligned at their last axis.
-/// C++ does not say which operand is evaluated first: layers and losses that an expression
-/// creates belong in statements of their own, or get labels and names of other numbers with
-/// another compiler. For an integer form, as for a - b and a b, both operands must be
+/// C++ does not specify which operand is evaluated first: create layers and losses in separate
+/// statements, because otherwise the numbers in their generated labels depend on the
+/// compiler. For an integer form, as for a - b and a b, both operands must be
 /// quantized.
 Value operator+(const Value& a, const Value& b);
 /// a - b.
 Value operator-(const Value& a, const Value& b);
 /// a b.
 Value operator*(const Value& a, const Value& b);
-/// a / b. Has an integer form only where limits.md says so.
+/// a / b. docs/limits.md states when it has an integer form.
 Value operator/(const Value& a, const Value& b);
 /// -x.
 Value operator-(const Value& x);

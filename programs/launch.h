@@ -13,8 +13,8 @@ namespace qtape::examples {
 /// Help of --shards.
 inline constexpr std::string_view shards_help =
     "parts of a batch, whose sums are added in a fixed order, so that the number of processes, "
-    "at most this, does not affect results; by default that of the checkpoint, otherwise 1, and "
-    "8 with mpirun if they divide the batch";
+    "at most this, does not affect results; by default that of the checkpoint, otherwise 1, or "
+    "with mpirun the largest divisor of the batch up to 8 (at least 2 samples in each)";
 
 /// True for the process that writes the files of a run: the first one, or the only one.
 inline bool leads(const Exchange* exchange) {

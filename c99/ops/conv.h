@@ -115,10 +115,10 @@ std::string conv_not_by_cmsis_nn(const integer::Conv& op, const CUse& use) {
   const Convolution c = op.extents(use.x->type.shape);
   const Window window = upright(c.window);
   if (is_row(c.window) && c.window.h.out != 1) {
-    return "CMSIS-NN computes rows of padding around one row otherwise";
+    return "CMSIS-NN treats rows of padding around a single row differently";
   }
   if (c.window.kernel() == 1 && c.window.has_padding()) {
-    return "CMSIS-NN does not look at the padding of windows of one element";
+    return "CMSIS-NN ignores the padding of windows of one element";
   }
   if (is_depthwise(c) && is_three_by_three(window) && end_padding(window.w) > 1) {
     return "CMSIS-NN's depthwise 3 x 3 reads past more than one column of padding";

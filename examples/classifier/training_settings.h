@@ -110,7 +110,7 @@ struct TrainingSettings {
             "on codes from 4 bits on and on values below, where codes cost accuracy"),
         setting(
             "gradient_precision", &S::gradient_precision,
-            "precision of products of gradients; BF16 needs a processor that multiplies it"),
+            "precision of products of gradients; BF16 needs a processor with bf16 products"),
         setting("quantize_after", &S::quantize_after,
                 "steps in float before quantizers apply; by default a third of a run from "
                 "random weights with LSQ at 3 bits or fewer, otherwise none",

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/products/epilogue.h"
@@ -107,6 +109,10 @@ IntegerValue Dequantize::infer(IntegerInputs inputs) const {
   const double least = low.value_or(-std::numeric_limits<double>::infinity());
   const double most = high.value_or(std::numeric_limits<double>::infinity());
   check(least <= most, "low must be at most high, got {} and {}", least, most);
+  for (const std::optional<double>& limit : {low, high}) {
+    check(std::abs(limit.value_or(0)) <= std::numeric_limits<float>::max(),
+          "low and high must be numbers of f32, got {}", limit.value_or(0));
+  }
   return {{DType::F32, inputs[0].type.shape}};
 }
 

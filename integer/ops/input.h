@@ -24,7 +24,7 @@ struct Input {
 
   static constexpr auto fields() {
     return std::tuple{field("shape", &Input::shape, "extents, the batch first"),
-                      field("batch", &Input::batch, "whether the first extent is the batch"),
+                      field("batch", &Input::batch, "the first extent is the batch"),
                       optional_field("indices", &Input::indices,
                                      "number of indices; 0: the elements are f32")};
   }

@@ -39,8 +39,8 @@ struct Normalize {
     return std::tuple{
         field("groups", &N::groups, "sets into which the last axis is divided"),
         field("joint", &N::joint,
-              "whether a set has all positions between the first and the last axis"),
-        field("centered", &N::centered, "whether the mean is subtracted"),
+              "a set has all positions between the first and the last axis"),
+        field("centered", &N::centered, "the mean is subtracted"),
         field("shift", &N::shift, "fractional bits of the root's square, by two"),
         field("epsilon", &N::epsilon, "added to 4^shift V"),
         field("least", &N::least, "lower bound of the sum of both, at least 4^shift"),

@@ -43,7 +43,7 @@ struct Sum {
     return std::tuple{
         field("axes", &Sum::axes, "each in [-rank, rank), none twice; empty: all"),
         field("keep_dims", &Sum::keep_dims, "keep the axes with extent 1"),
-        field("mean", &Sum::mean, "whether y represents the mean")};
+        field("mean", &Sum::mean, "y represents the mean")};
   }
   IntegerValue infer(IntegerInputs inputs) const;
   void update(const IntegerBinding& binding, IntegerValue& y) const;

@@ -24,7 +24,7 @@ constexpr int fewest_bits_on_codes = 4;
 
 /// Returns the loss of a model after checking that the model can be trained on `dataset`.
 NodeId loss_of(const Model& model, const data::Dataset& dataset) {
-  check(model.loss().has_value(), "the model has no loss: training starts from one");
+  check(model.loss().has_value(), "the model has no loss, which training needs");
   const Node& loss = model.graph()[*model.loss()];
   if (!std::holds_alternative<SoftmaxCrossEntropy>(loss.op)) return *model.loss();
   const int64_t classes = model.graph()[loss.operands[0]].type.shape[-1];
@@ -129,8 +129,8 @@ void require_finite(const Parameters& parameters, int64_t step) {
     if (!each.trainable() || each.type.dtype != DType::F32) continue;
     require<GraphError>(
         std::ranges::all_of(each.values<float>(), [](float v) { return std::isfinite(v); }),
-        "parameter '{}' is NaN or infinite before step {}: a gradient was not finite, as that "
-        "of sqrt at 0; max_gradient_norm leaves out such steps",
+        "parameter '{}' is NaN or infinite before step {}: a gradient was not finite, such as "
+        "that of sqrt at 0; max_gradient_norm skips such steps",
         printable(each.name), step + 1);
   }
 }
@@ -175,8 +175,34 @@ void add_files(std::vector<RankFact>& facts, const data::Dataset& dataset,
 
 }  // namespace
 
+std::map<std::string, std::string> settings_of(const FitOptions& options,
+                                               const QuantizationSchedule& quantization) {
+  const auto text = [](const auto& value) {
+    return value ? fmt::format("{}", *value) : std::string("none");
+  };
+  const data::Augmentation& moved = options.augmentation;
+  const Oscillations& damped = options.oscillations;
+  const bool taught = options.distillation.has_value();
+  return {
+      {"max_gradient_norm", fmt::format("{}", options.max_gradient_norm)},
+      {"gradient_precision", std::string(to_string_view(options.gradient_precision))},
+      {"augmentation", fmt::format("shift {}, rotation {}, noise {}", moved.shift,
+                                   moved.rotation, moved.noise)},
+      {"oscillations", fmt::format("damping {}, freeze_above {}, momentum {}", damped.damping,
+                                   text(damped.freeze_above), damped.momentum)},
+      {"distillation",
+       taught ? fmt::format("temperature {}, share {}", options.distillation->temperature,
+                            options.distillation->share)
+              : "none"},
+      {"quantization", fmt::format("delay {}, freeze {}, freeze_norms {}, warm_up {}",
+                                   quantization.delay, text(quantization.freeze),
+                                   text(quantization.freeze_norms), quantization.warm_up)}};
+}
+
 std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
-                               const FitOptions& options, const Shards& shards) {
+                               const FitOptions& options, const Shards& shards,
+                               const std::map<std::string, std::string>& settings,
+                               const Section& optimizer, const Section& schedule) {
   const Machine here = machine();
   const std::string machines = "run on equal machines";
   std::vector<RankFact> facts = {
@@ -186,24 +212,29 @@ std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
       {"instruction set of oneDNN", here.onednn_isa,
        machines + " with the same DNNL_MAX_CPU_ISA"},
       {"version of qtape", here.qtape, "run the same program everywhere"}};
-  const std::string settings = "pass the same settings everywhere";
+  const std::string remedy = "pass the same settings everywhere";
   const auto add = [&](std::string name, std::string value) {
-    facts.push_back({std::move(name), std::move(value), settings});
+    facts.push_back({std::move(name), std::move(value), remedy});
+  };
+  const auto add_section = [&](const std::string& prefix, const Section& section) {
+    for (const auto& [key, value] : section.settings) add(prefix + key, settings::shown(value));
   };
   add("epochs", fmt::format("{}", options.epochs));
   add("batch", fmt::format("{}", options.batch));
   add("shards", fmt::format("{}", shards.total));
   add("seed", fmt::format("{}", options.seed));
-  add("learning rate", fmt::format("{}", options.learning_rate));
-  add("max_gradient_norm", fmt::format("{}", options.max_gradient_norm));
   add("patience", fmt::format("{}", options.patience));
   add("keep_best", fmt::format("{}", options.keep_best));
   add("resume", fmt::format("{}", options.resume));
-  add("optimizer", fmt::format("{}", options.optimizer.index()));
+  for (const auto& [name, value] : settings) add(name, value);
+  add("optimizer", optimizer.kind);
+  add_section("optimizer/", optimizer);
+  add("schedule", schedule.kind);
+  for (const auto& [key, value] : schedule.settings) {
+    add(key == "base" ? "learning_rate" : "schedule/" + key, settings::shown(value));
+  }
   for (const auto& [name, section] : options.sections) {
-    for (const auto& [key, value] : section.settings) {
-      add(name == "settings" ? key : name + "/" + key, settings::shown(value));
-    }
+    add_section(name == "settings" ? "" : name + "/", section);
   }
   add("network", hash_of(model.graph()));
   add("initial values", model.parameters().sha256());

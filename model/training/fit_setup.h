@@ -1,6 +1,11 @@
 // Preparation of a run of fit from its options.
 #pragma once
 
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/ranks.h"
@@ -23,9 +28,17 @@ Shards shards_of(const Model& model, const FitOptions& options);
 DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
                               const FitOptions& options, int64_t rows);
 
-/// Returns all that must be equal on the processes of a run.
+/// Returns settings that change the bits of a run, as texts by name; `quantization` is the
+/// schedule that the run uses.
+std::map<std::string, std::string> settings_of(const FitOptions& options,
+                                               const QuantizationSchedule& quantization);
+
+/// Returns all that must be equal on the processes of a run. `optimizer` and `schedule` are the
+/// sections that checkpoints have of them.
 std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
-                               const FitOptions& options, const Shards& shards);
+                               const FitOptions& options, const Shards& shards,
+                               const std::map<std::string, std::string>& settings,
+                               const Section& optimizer, const Section& schedule);
 /// The same for the progress of a run, when it continues and after each epoch.
 std::vector<RankFact> progress_facts(const Model& model, int64_t step,
                                      const std::optional<double>& score);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 
 namespace qtape {
@@ -38,6 +39,12 @@ void require_same_run(const Section& section, const RunSettings& run) {
     require<ArgumentError>(kept == value, "{}: the checkpoint is from a run with {}, got {}",
                            key, kept, value);
   }
+  for (const auto& [key, value] : run.others) {
+    if (!section.settings.contains(key)) continue;
+    const auto kept = settings::take<std::string>(progress_place, section, key);
+    require<ArgumentError>(kept == value, "{}: the checkpoint is from a run with {}, got {}",
+                           key, printable(kept), value);
+  }
 }
 
 }  // namespace
@@ -53,6 +60,7 @@ Section to_section(const RunProgress& progress, const RunSettings& run) {
                   {}};
   if (run.shards.any()) section.settings["shards"] = run.shards.total;
   for (const auto& [key, value] : kept_settings(run)) section.settings[key] = value;
+  for (const auto& [key, value] : run.others) section.settings[key] = value;
   for (const EpochResult& each : progress.epochs) {
     section.settings[fmt::format("loss {}", each.epoch)] = each.loss;
     if (each.score) section.settings[fmt::format("score {}", each.epoch)] = *each.score;

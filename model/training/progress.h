@@ -20,6 +20,7 @@ struct RunSettings {
   int64_t samples = 0;
   uint64_t seed = 0;
   Shards shards = {};
+  std::map<std::string, std::string> others = {};  ///< texts by name, see settings_of
 };
 
 /// Finished steps of a run.
@@ -35,7 +36,8 @@ struct RunProgress {
 Section to_section(const RunProgress& progress, const RunSettings& run);
 
 /// Returns the progress that a checkpoint of the run holds. Throws ArgumentError if it is of a
-/// run with another batch, seed, number of samples or of shards; and FormatError for numbers
+/// run with another batch, seed, number of samples or of shards, or with other settings that
+/// change its bits, unless the checkpoint has none of them; and FormatError for numbers
 /// that no run has, and for settings that are missing or unknown.
 RunProgress progress_from(const Section& section, const RunSettings& run);
 

@@ -144,7 +144,7 @@ std::string OnnxDataFiles::read(const std::string& location, int64_t offset, int
 onnx::TensorProto OnnxDataFiles::with_data(const onnx::TensorProto& tensor) {
   const std::string location = value_of(tensor, "location");
   require<FormatError>(folder_.has_value(),
-                       "its data are in another file, which bytes alone do not give");
+                       "its data are in another file, and only its bytes were given");
   const int64_t bytes = data_bytes(tensor);
   const int64_t offset = number_of(tensor, "offset", 0);
   const int64_t length = number_of(tensor, "length", bytes);

@@ -205,8 +205,9 @@ void SequenceOperators::slice() {
   const auto named = to.integers_or(node, "axes", 3);
   const auto steps = to.integers_or(node, "steps", 4);
   require<FormatError>(starts && ends && starts->size() == ends->size() &&
-                           (!named || named->size() == starts->size()),
-                       "starts, ends and axes must have the same length");
+                           (!named || named->size() == starts->size()) &&
+                           (!steps || steps->empty() || steps->size() == starts->size()),
+                       "starts, ends, axes and steps must have the same length");
   for (const int64_t step : steps.value_or(std::vector<int64_t>{})) {
     expect(step == 1, "a step of {} is not supported", onnx_number(step));
   }

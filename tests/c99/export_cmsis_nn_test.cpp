@@ -58,7 +58,7 @@ TEST_CASE("exported C: steps say which function of CMSIS-NN computes them, or wh
   CHECK(texts(small_convolutions(Requantization::SingleRounding, 5, 8)) == called);
   const std::vector<std::string> floats = texts(test::small_program());
   CHECK(floats.back() ==
-        "fc: own C: its sums do not become codes, CMSIS-NN gives nothing else");
+        "fc: own C: its sums do not become codes, the only output of CMSIS-NN");
 }
 
 /// Returns a 1 x 1 convolution of two channels, the first without weights, as converters leave

@@ -341,6 +341,6 @@ TEST_CASE("convert: answers that depend on other samples are refused") {
   const Parameters parameters = net.with_scales({{x, 0.5}, {mean, 0.25}, {y, 0.25}});
   CHECK(
       test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); })
-          .ends_with("mixes the samples of the batch, so answers to a sample depend on others: "
+          .ends_with("mixes the samples of the batch, so each output depends on other samples: "
                      "reduce the axes of a sample alone"));
 }

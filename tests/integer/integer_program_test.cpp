@@ -57,6 +57,8 @@ TEST_CASE("integer program: operands that do not fit are refused, and change not
           "Dequantize %4 (%0 'x' f32[2, 3]): x must be codes or accumulators, got f32[2, 3]");
   refused(integer::Dequantize{.low = 1, .high = 0}, {f.q},
           "Dequantize %4 (%1 'q' u8[2, 3]): low must be at most high, got 1 and 0");
+  refused(integer::Dequantize{.high = 1e39}, {f.q},
+          "Dequantize %4 (%1 'q' u8[2, 3]): low and high must be numbers of f32, got 1e+39");
   refused(
       integer::Pad{.begin = {0, 1}, .end = {0}}, {f.q},
       "Pad %4 (%1 'q' u8[2, 3]): end must have 2 numbers, one for each axis of x [2, 3], got [0]");

@@ -296,7 +296,7 @@ TEST_CASE("fit: what cannot be is refused before the first step") {
   Model untrainable(linear(net.input("x", {784}), 10));
   CHECK(error_text<GraphError>([&] {
           (void)fit(untrainable, small_digits().train, quiet(1));
-        }) == "the model has no loss: training starts from one");
+        }) == "the model has no loss, which training needs");
   Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
   CHECK(error_text<ArgumentError>([&] { (void)fit(narrow, small_digits().train, quiet(1)); }) ==
         "the data have 10 classes, the model has 9");
@@ -334,8 +334,46 @@ TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all"
   CHECK(error([](FitOptions& o) { o.learning_rate = 0.5; })
             .starts_with("epochs, learning_rate, schedule and warm_up must be those of the "
                          "checkpoint: base is "));
-  CHECK(error([](FitOptions& o) { o.oscillations.damping = 1; }) ==
-        "oscillations: the checkpoint is from a run without them, got some");
+  CHECK(
+      error([](FitOptions& o) { o.oscillations.damping = 1; }) ==
+      "oscillations: the checkpoint is from a run with damping 0, freeze_above none, momentum "
+      "0.01, got damping 1, freeze_above none, momentum 0.01");
+  CHECK(
+      error([](FitOptions& o) { o.augmentation.noise = 0.1; }) ==
+      "augmentation: the checkpoint is from a run with shift 0, rotation 0, noise 0, got shift "
+      "0, rotation 0, noise 0.1");
+  CHECK(error([](FitOptions& o) { o.max_gradient_norm = 1; }) ==
+        "max_gradient_norm: the checkpoint is from a run with 0, got 1");
+  CHECK(error([](FitOptions& o) {
+          o.quantization = QuantizationSchedule{.delay = 1};
+        }).starts_with("quantization: the checkpoint is from a run with delay 0, "));
+}
+
+TEST_CASE("fit: the best values of a checkpoint without them cannot be kept") {
+  const test::Folder folder;
+  FitOptions options = quiet(2);
+  options.checkpoint = folder.file("c.json");
+  (void)trained_by(options);
+  options.resume = true;
+  options.keep_best = true;
+  const auto error = [&](const std::function<void(Section&)>& change) {
+    SavedModel saved = load_model(options.checkpoint);
+    if (change) {
+      Section best = {.kind = "parameters"};
+      for (const ParameterEntry& each : saved.parameters.entries()) {
+        best.tensors[each.name] = saved.parameters.get(each.name);
+      }
+      change(best);
+      saved.sections["best"] = best;
+    }
+    Model model(std::move(saved));
+    return error_text<Error>([&] { (void)fit(model, small_digits().train, options); });
+  };
+  CHECK(error({}) == "keep_best: the checkpoint is from a run without it");
+  CHECK(error([](Section&) {}) == "no error");
+  CHECK(error([](Section& best) {
+          best.tensors.erase("fc1.bias");
+        }).starts_with("/sections/best/tensors: expected 'fc1.bias' f32["));
 }
 
 TEST_CASE("fit: a stopped model continues from its own progress, not from an older one") {

@@ -157,7 +157,7 @@ TEST_CASE("outputs: a loss is made of as many targets as there are answers") {
   one.add_target("y", Tensor::of<float>({2, 1}, std::vector<float>(2)));
   CHECK(
       error_text<GraphError>([&] { (void)with_loss(two_heads(), one); }) ==
-      "the model has 2 answers, but the data have 1 targets: a loss needs one target for each answer, or build it in C++");
+      "the model has 2 answers, but the data have 1 targets: give one target for each answer, or build the loss in C++");
 }
 
 TEST_CASE("outputs: two trained heads convert, verify at every level and predict as integers") {

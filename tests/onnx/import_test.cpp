@@ -165,7 +165,7 @@ TEST_CASE("onnx: what is not read is refused by its node") {
 
 TEST_CASE("onnx: all that is not read is one list, and what follows it is checked as well") {
   refused(
-      "m.onnx: 5 problems: tensor 'w': its data are in another file, which bytes alone do not give; nodes 'act1', 'act2' (Hardmax): the operator is not supported: leave it out of the export; compute it afterwards; node 'the AveragePool' (AveragePool): auto_pad MIDDLE is not supported, dilations other than 1 are not supported; node 'the Conv' (Conv): kernel_shape is not that of the filters",
+      "m.onnx: 5 problems: tensor 'w': its data are in another file, and only its bytes were given; nodes 'act1', 'act2' (Hardmax): the operator is not supported: leave it out of the export; compute it afterwards; node 'the AveragePool' (AveragePool): auto_pad MIDDLE is not supported, dilations other than 1 are not supported; node 'the Conv' (Conv): kernel_shape is not that of the filters",
       {1, 2, 8, 8}, [](auto& graph, auto&) {
         add_floats(graph, "w", {3, 2, 3, 3}, std::vector<float>(54))
             .set_data_location(onnx::TensorProto::EXTERNAL);
@@ -368,7 +368,7 @@ TEST_CASE("onnx: files that are no models, of other opsets or with other data") 
             add_floats(graph, "w", {4, 100000000}, {1, 2});
             add_node(graph, "MatMul", {"x", "w"});
           });
-  refused("m.onnx: tensor 'w': its data are in another file, which bytes alone do not give",
+  refused("m.onnx: tensor 'w': its data are in another file, and only its bytes were given",
           {1, 4}, [](auto& graph, auto&) {
             add_floats(graph, "w", {4, 1}, {}).set_data_location(onnx::TensorProto::EXTERNAL);
             add_node(graph, "MatMul", {"x", "w"});

@@ -31,4 +31,14 @@ check "the model converts" "$tool" convert "$work/c.json" -o "$work/c.int.json" 
 check "--complete of a complete model" exits 2 "--complete: $work/c.json lacks no quantizers" "$tool" calibrate "$work/c.json" --data "$digits" --complete
 check "--complete of a float model" exits 2 "--complete: $work/f.json has no quantizers" "$tool" calibrate "$work/f.json" --data "$digits" --complete
 
+zeros() { # zeros FILE SHAPE BYTES
+  printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }" >"$1"
+  head -c "$3" /dev/zero >>"$1"
+}
+zeros "$work/x.npy" '3, 784' 9408
+zeros "$work/floats.npy" '3,' 12
+for command in replay verify calibrate quantizers; do
+  check "$command: floats are no labels" exits 2 "--labels: $work/floats.npy has f32[] for each sample, expected one integer, or the values of an answer: 'fc2' f32[10]" "$tool" $command "$work/q.json" --input "$work/x.npy" --labels "$work/floats.npy"
+done
+
 finish

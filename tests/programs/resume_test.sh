@@ -35,7 +35,7 @@ sed 's/"step":[0-9]*/"step":123456789/' "$killed" >"$work/step.json"
 check "checkpoint beyond the end" exits 1 '/sections/progress: step 123456789 of' "$train" --resume "$work/step.json"
 sed 's/"settings":{"activation_bits"/"settings":{"actvation":3,"activation_bits"/' "$killed" >"$work/unknown.json"
 check "an unknown setting" exits 1 '/sections/settings/settings/actvation: expected nothing, got 3' "$train" --resume "$work/unknown.json"
-sed 's/"settings":{"batch":/"settings":{"lots":7,"batch":/' "$killed" >"$work/unknown.json"
+sed 's/"settings":{"augmentation":/"settings":{"lots":7,"augmentation":/' "$killed" >"$work/unknown.json"
 check "one of the progress" exits 1 '/sections/progress/settings/lots: expected nothing, got 7' "$train" --resume "$work/unknown.json"
 
 finish

@@ -309,7 +309,7 @@ void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(!options.complete || keep.size() < quantizers(model.graph()).size(),
                          "--complete: {} lacks no quantizers", options.model);
   const data::Split data = load_data(options.data, needs_of(options.model, model.graph()));
-  calibrate_all(model, data, options, keep, report);
+  naming<GraphError>(options.model, [&] { calibrate_all(model, data, options, keep, report); });
   files.save(options.save, [&](const std::string& path) {
     save_model(path, model.graph(), model.parameters(), sections);
   });

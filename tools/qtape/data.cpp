@@ -63,7 +63,9 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
     const auto* input = std::get_if<Input>(&node.op);
     if (input == nullptr) continue;
     if (!needed[at(id)]) {
-      needs.others.push_back({node.label, sample_of(node.type, input->batch)});
+      needs.others.push_back({.name = node.label,
+                              .sample = sample_of(node.type, input->batch),
+                              .dtype = node.type.dtype});
       continue;
     }
     needs.inputs.push_back(text_of(node.label, node.type, input->batch));
@@ -105,7 +107,8 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
   for (const size_t index : target_columns(set)) {
     const data::Column& column = set.columns()[index];
     const auto of_column = [&](const data::WantedInput& input) {
-      return input.sample.elements() == column.sample.elements();
+      return input.sample.elements() == column.sample.elements() &&
+             (input.dtype != DType::S32 || !is_float(column.sample.dtype));
     };
     if (std::ranges::any_of(needs.others, of_column)) continue;
     std::string expected;
@@ -154,8 +157,8 @@ void note_two_values(const data::Dataset& set, std::string_view option,
 void say_unclear(const std::vector<std::string>& places) {
   for (const std::string& place : places) {
     console::print(
-        "{}: samples fit with channels first and last, and are taken as the model has them, "
-        "channels last; if they are first, as PyTorch has them: --channels First\n",
+        "{}: samples fit with channels first and last, and are read in the order of the model, "
+        "channels last; if they are first, as in PyTorch, use --channels First\n",
         place);
   }
 }

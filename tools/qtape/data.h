@@ -38,14 +38,14 @@ struct DataOptions {
             {0, 1000000}),
         setting("input", &D::input,
                 "inputs, samples along the first axis: a .npy, .npz or .safetensors file; of "
-                "several arrays in it those with the names of the inputs, or FILE:NAME; or a "
+                "several arrays, those with the names of the inputs, or FILE:NAME; or a "
                 "folder of .npy files"),
         setting("channels", &D::channels,
                 "place of the channels in the arrays of --input: Detect: last, or first if the "
-                "extents fit only so; First: before the other axes, as in PyTorch; Last"),
+                "extents fit only that way; First: before the other axes, as in PyTorch; Last"),
         setting("labels", &D::labels,
-                "the same for their labels or targets; of several arrays those with the names "
-                "of the answers of a model with several")};
+                "labels or targets, in the same formats; from a file of several arrays, those "
+                "with the names of the outputs of a model that has several")};
   }
 
   /// Returns all files and folders named here; some may be empty.

@@ -336,7 +336,7 @@ Command add_export_c(CLI::App& app) {
   add_settings(to_c, o->data);
   const auto kernel = std::make_shared<std::string>("portable");
   to_c.add_option("--kernels", *kernel,
-                  "portable: its own; cmsis-nn: those of CMSIS-NN, which --check compiles from "
+                  "portable: included; cmsis-nn: CMSIS-NN's kernels, compiled by --check from "
                   "the tree in QTAPE_CMSIS_NN")
       ->check(CLI::IsMember(settings::Choices<CKernels>().names()))
       ->capture_default_str();

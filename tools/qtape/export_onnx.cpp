@@ -129,7 +129,7 @@ void print(const OnnxReport& report) {
   }
   fmt::print("\n");
   fmt::print(
-      "this is not a bound: runtimes may sum in other orders and change other codes, also "
+      "this is not a bound: runtimes may sum in other orders and change other codes, or "
       "more; --form integer changes none\n");
 }
 

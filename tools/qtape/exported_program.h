@@ -17,7 +17,7 @@ enum class Layout : uint8_t {
   nchw   ///< channels before the positions, as PyTorch has them
 };
 inline constexpr std::string_view layout_doc =
-    "of inputs and outputs: nhwc: channels last; nchw: channels before the positions, as in "
+    "axis order of inputs and outputs: nhwc: channels last; nchw: channels first, as in "
     "PyTorch";
 
 /// Returns `program` with its inputs and outputs in `layout`.

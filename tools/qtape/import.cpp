@@ -141,7 +141,7 @@ void check_values(const std::string& file, const SavedModel& model, ImportReport
                          nan - values.begin(), printable(each.name));
     if (std::ranges::any_of(values, [](float v) { return std::isinf(v); })) {
       report.left_out.push_back(
-          fmt::format("'{}' has infinite values, which codes limit", printable(each.name)));
+          fmt::format("'{}' has infinite values, which are clamped", printable(each.name)));
     }
   }
 }
@@ -173,7 +173,7 @@ void import_model(const ImportCommand& command) {
 Command add_import(CLI::App& app) {
   const auto o = std::make_shared<ImportCommand>();
   CLI::App& import =
-      *app.add_subcommand("import", "Write an ONNX or TensorFlow Lite model as a model");
+      *app.add_subcommand("import", "Convert an ONNX or TensorFlow Lite file to a qtape model");
   import.add_option("model", o->model, "ONNX or .tflite file")->required();
   add_output(import, o->output, "file to write");
   import.add_option(

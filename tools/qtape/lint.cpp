@@ -97,7 +97,7 @@ Command add_lint(CLI::App& app) {
     bool no_notes = false;
   };
   const auto o = std::make_shared<Options>();
-  CLI::App& lint = *app.add_subcommand("lint", "Find problems of the integer form");
+  CLI::App& lint = *app.add_subcommand("lint", "Find problems in the integer form");
   add_file(lint, o->file);
   add_json(lint, o->json);
   lint.add_flag("--no-notes", o->no_notes, "print errors and warnings only");

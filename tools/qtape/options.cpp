@@ -5,11 +5,11 @@
 namespace qtape::tool {
 
 void add_model(CLI::App& command, std::string& model) {
-  command.add_option("model", model, "model file")->required();
+  command.add_option("model", model, "model: JSON, ONNX or .tflite file")->required();
 }
 
 void add_file(CLI::App& command, std::string& file) {
-  command.add_option("file", file, "file of a model or an integer program")->required();
+  command.add_option("file", file, "model or program: JSON, ONNX or .tflite file")->required();
 }
 
 void add_data(CLI::App& command, DataOptions& data, int& threads) {

@@ -43,7 +43,7 @@ Model rewritten(Model model, Preparation& report) {
   list("folded", "batch norm", report.folded_norms,
        report.folded_norms.size() == 1 ? " into the preceding layer"
                                        : " into the preceding layers");
-  list("rewrote", "layer", report.rewritten_layers, " as others that have integers");
+  list("rewrote", "layer", report.rewritten_layers, " in a form that has integers");
   return Model(std::move(*result.model));
 }
 

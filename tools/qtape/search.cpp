@@ -100,6 +100,7 @@ void search(const SearchCommand& command) {
   });
   const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
   if (compares_classes(model.graph(), data.train)) model = before_softmax(std::move(model));
+  require_fit(model.graph(), model.graph().answers(), data.train);
   model = with_loss(std::move(model), data.train);
   const BitSearchOptions options{.budget = command.budget,
                                  .recipe = command.recipe,
@@ -108,7 +109,8 @@ void search(const SearchCommand& command) {
                                  .on_trial = [](int64_t done, int64_t all) {
                                    console::redraw(fmt::format("{} of {} trials", done, all));
                                  }};
-  const BitSearch found = search_bits(model, data.train, options);
+  const BitSearch found = naming<GraphError>(
+      command.model, [&] { return search_bits(model, data.train, options); });
   console::clear_line();
   add(report, found, options);
   print(report);
@@ -124,7 +126,7 @@ void search(const SearchCommand& command) {
 Command add_search(CLI::App& app) {
   const auto o = std::make_shared<SearchCommand>();
   CLI::App& search =
-      *app.add_subcommand("search", "Find the bits of each layer's weights within a size");
+      *app.add_subcommand("search", "Choose the bits of each layer's weights within a budget");
   add_model(search, o->model);
   add_data(search, o->data, o->threads);
   add_json(search, o->json);

@@ -322,7 +322,7 @@ inline void write(const integer::Requantize& op, TfliteProgram& p) {
     return p.finish(Builtin::Quantize, {p.tensor_of(p.node().operands[0])});
   }
   check(op.grid.scale == from.value.scales[0] && op.grid.zero_point == from.value.zero_point,
-        "changes the scale and limits the codes, expected one of both");
+        "changes the scale and limits the codes, expected only one of these");
   check(activation != Activation::ReluN1To1,
         "TensorFlow Lite Micro has no operator RELU_N1_TO_1");
   p.finish(activation == Activation::Relu ? Builtin::Relu : Builtin::Relu6, {p.tensor(0)});
