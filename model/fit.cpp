@@ -10,7 +10,6 @@
 #include "qtape/core/float_environment.h"
 #include "qtape/core/median.h"
 #include "qtape/core/out_of_memory.h"
-#include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/io/file_lock.h"
 #include "qtape/model/feed.h"
@@ -70,11 +69,7 @@ class Run {
       oscillations_.emplace(model.graph(), options.oscillations);
     }
     set_metric();
-    if (ranks_.count() > 1) {
-      ranks_.require_equal(facts_of(model, dataset, options, shards_,
-                                    settings_of(options, quantization_), optimizer_.save(),
-                                    to_section(schedule_)));
-    }
+    if (ranks_.count() > 1) ranks_.require_equal(facts_of(model, dataset, options, sections()));
     if (!options.report.empty() && ranks_.leads()) {
       tape_.set_timing(true);
       recorder_.emplace(options.report, model, dataset, tape_, options.batch);
@@ -343,8 +338,7 @@ class Run {
   }
 
   void restore(const std::map<std::string, Section>& sections) {
-    const RunProgress kept =
-        progress_from(settings::section_of(sections, "progress"), run_settings());
+    const auto kept = progress_from(settings::section_of(sections, "progress"), run_settings());
     step_ = kept.step;
     total_loss_ = kept.loss;
     batches_ = kept.batches;
@@ -354,26 +348,15 @@ class Run {
       result_.epochs.push_back(each);
       (void)note_best();
     }
-    if (options_.keep_best && result_.best_epoch) restore_best(sections);
+    if (options_.keep_best && result_.best_epoch) {
+      best_values_ = best_values_of(sections, model_.parameters());
+    }
     require<ArgumentError>(oscillations_.has_value() == sections.contains("oscillations"),
                            "oscillations: the checkpoint is from a run {}",
                            oscillations_ ? "without them, got some" : "with them, got none");
     if (oscillations_) oscillations_->load(settings::section_of(sections, "oscillations"));
     optimizer_.load(settings::section_of(sections, "optimizer"));
     require_same_schedule(schedule_, schedule_from(settings::section_of(sections, "schedule")));
-  }
-
-  void restore_best(const std::map<std::string, Section>& sections) {
-    const auto best = sections.find("best");
-    require<ArgumentError>(best != sections.end(),
-                           "keep_best: the checkpoint is from a run without it");
-    for (const ParameterEntry& each : model_.parameters().entries()) {
-      const auto found = best->second.tensors.find(each.name);
-      require<FormatError>(
-          found != best->second.tensors.end() && found->second.type == each.type,
-          "/sections/best/tensors: expected '{}' {}", printable(each.name), each.type);
-    }
-    best_values_ = best->second;
   }
 
   Model& model_;

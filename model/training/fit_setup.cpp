@@ -200,9 +200,8 @@ std::map<std::string, std::string> settings_of(const FitOptions& options,
 }
 
 std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
-                               const FitOptions& options, const Shards& shards,
-                               const std::map<std::string, std::string>& settings,
-                               const Section& optimizer, const Section& schedule) {
+                               const FitOptions& options,
+                               const std::map<std::string, Section>& sections) {
   const Machine here = machine();
   const std::string machines = "run on equal machines";
   std::vector<RankFact> facts = {
@@ -212,29 +211,18 @@ std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
       {"instruction set of oneDNN", here.onednn_isa,
        machines + " with the same DNNL_MAX_CPU_ISA"},
       {"version of qtape", here.qtape, "run the same program everywhere"}};
-  const std::string remedy = "pass the same settings everywhere";
   const auto add = [&](std::string name, std::string value) {
-    facts.push_back({std::move(name), std::move(value), remedy});
+    facts.push_back({std::move(name), std::move(value), "pass the same settings everywhere"});
   };
-  const auto add_section = [&](const std::string& prefix, const Section& section) {
-    for (const auto& [key, value] : section.settings) add(prefix + key, settings::shown(value));
-  };
-  add("epochs", fmt::format("{}", options.epochs));
-  add("batch", fmt::format("{}", options.batch));
-  add("shards", fmt::format("{}", shards.total));
-  add("seed", fmt::format("{}", options.seed));
   add("patience", fmt::format("{}", options.patience));
   add("keep_best", fmt::format("{}", options.keep_best));
   add("resume", fmt::format("{}", options.resume));
-  for (const auto& [name, value] : settings) add(name, value);
-  add("optimizer", optimizer.kind);
-  add_section("optimizer/", optimizer);
-  add("schedule", schedule.kind);
-  for (const auto& [key, value] : schedule.settings) {
-    add(key == "base" ? "learning_rate" : "schedule/" + key, settings::shown(value));
-  }
-  for (const auto& [name, section] : options.sections) {
-    add_section(name == "settings" ? "" : name + "/", section);
+  for (const auto& [name, section] : sections) {
+    const bool general = name == "settings" || name == "progress";
+    add(name, section.kind);
+    for (const auto& [key, value] : section.settings) {
+      add(general ? key : name + "/" + key, settings::shown(value));
+    }
   }
   add("network", hash_of(model.graph()));
   add("initial values", model.parameters().sha256());
@@ -265,6 +253,21 @@ Section values_of(const Parameters& parameters) {
     section.tensors[each.name] = parameters.get(each.name);
   }
   return section;
+}
+
+Section best_values_of(const std::map<std::string, Section>& sections,
+                       const Parameters& parameters) {
+  const auto best = sections.find("best");
+  require<ArgumentError>(best != sections.end(),
+                         "keep_best: the checkpoint is from a run without it");
+  const std::map<std::string, Tensor>& values = best->second.tensors;
+  for (const ParameterEntry& each : parameters.entries()) {
+    const auto found = values.find(each.name);
+    require<FormatError>(found != values.end() && found->second.type == each.type,
+                         "/sections/best/tensors: expected '{}' {}", printable(each.name),
+                         each.type);
+  }
+  return best->second;
 }
 
 void restore_values(const Section& values, Parameters& parameters) {

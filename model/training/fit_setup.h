@@ -33,18 +33,21 @@ DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
 std::map<std::string, std::string> settings_of(const FitOptions& options,
                                                const QuantizationSchedule& quantization);
 
-/// Returns all that must be equal on the processes of a run. `optimizer` and `schedule` are the
-/// sections that checkpoints have of them.
+/// Returns all that must be equal on the processes of a run; `sections` are those of its first
+/// checkpoint.
 std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
-                               const FitOptions& options, const Shards& shards,
-                               const std::map<std::string, std::string>& settings,
-                               const Section& optimizer, const Section& schedule);
+                               const FitOptions& options,
+                               const std::map<std::string, Section>& sections);
 /// The same for the progress of a run, when it continues and after each epoch.
 std::vector<RankFact> progress_facts(const Model& model, int64_t step,
                                      const std::optional<double>& score);
 
 /// Returns all values, also for a checkpoint.
 Section values_of(const Parameters& parameters);
+/// Returns the values of the best epoch that a checkpoint holds. Throws ArgumentError if there
+/// are none, and FormatError unless they are values of `parameters`.
+Section best_values_of(const std::map<std::string, Section>& sections,
+                       const Parameters& parameters);
 /// Restores what `values_of` returned.
 void restore_values(const Section& values, Parameters& parameters);
 

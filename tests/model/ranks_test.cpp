@@ -175,7 +175,7 @@ TEST_CASE("fit: ranks with other settings are refused by rank and name") {
     own.learning_rate = 0.5;
   });
   CHECK(error ==
-        "the processes of a run must agree, but differ in learning_rate (rank 0: 0.004; rank "
+        "the processes of a run must agree, but differ in schedule/base (rank 0: 0.004; rank "
         "1: 0.5; pass the same settings everywhere), seed (rank 0: 1; rank 1: 2; pass the same "
         "settings everywhere)");
 }
