@@ -62,12 +62,11 @@ CLI::Option* added(CLI::App& app, const Option& option, T* value) {
   return result->capture_default_str();
 }
 
-/// Accepts any letter case. A transform instead of a check, so that `set` receives one of the
-/// known names.
 CLI::Option* added(CLI::App& app, const Option& option, const Spelling& value) {
-  return app.add_option_function<std::string>(option.name, value.set, std::string(option.doc))
-      ->transform(CLI::IsMember(value.names, CLI::ignore_case))
-      ->default_str(value.value);
+  CLI::Option* result =
+      app.add_option_function<std::string>(option.name, value.set, std::string(option.doc));
+  take_one_of(*result, value.names);
+  return result->default_str(value.value);
 }
 
 /// Throws ArgumentError for an unknown command; CLI11 would only report that a subcommand is
@@ -164,6 +163,20 @@ std::string option_name(std::string_view key) {
   std::string name = fmt::format("--{}", key);
   std::ranges::replace(name, '_', '-');
   return name;
+}
+
+void take_one_of(CLI::Option& option, std::vector<std::string> names) {
+  // A transform instead of a check, so that what takes the value receives one of the names.
+  std::string description = fmt::format("{{{}}}", fmt::join(names, ","));
+  const auto take = [names = std::move(names)](std::string& text) -> std::string {
+    const auto found =
+        std::ranges::find(names, CLI::detail::to_lower(text), CLI::detail::to_lower);
+    if (found == names.end())
+      return fmt::format("expected one of {}, got {}", fmt::join(names, ", "), text);
+    text = *found;
+    return "";
+  };
+  option.transform(CLI::Validator(take, std::move(description)));
 }
 
 CLI::Option& add_option(CLI::App& app, const Option& option) {

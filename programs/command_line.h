@@ -71,6 +71,10 @@ Option option_of(std::string name, T& value, std::string_view doc,
 /// Returns "--weight-bits" for weight_bits.
 std::string option_name(std::string_view key);
 
+/// Lets `option` take each of `names` in any letter case, and replaces the given one by its
+/// spelling in `names`.
+void take_one_of(CLI::Option& option, std::vector<std::string> names);
+
 /// Adds an option. Its value must outlive the app; the help shows its current value as the
 /// default.
 CLI::Option& add_option(CLI::App& app, const Option& option);

@@ -19,8 +19,8 @@ check "changed weights are refused" exits 1 'weight' "${verify_mlp[@]}" "$work/w
 check "one bound of a certificate" tamper bound.json '/"label":"fc1"/s/"accumulator_bound":/"accumulator_bound":1/'
 check "a false certificate is refused" exits 1 'the certificate does not hold: accumulator_bound is 1' "${verify_mlp[@]}" "$work/bound.json"
 check "a program is no model" exits 1 'mlp.int.json' "$tool" convert "$work/mlp.int.json" -o "$work/x.json"
-check "convert to an unknown requantization" exits 2 '--requantization: Half not in {FloatMultiply,' "$tool" convert "$work/i-mlp.json" -o "$work/x.json" --requantization Half
-check "verify an unknown requantization" exits 2 '--requantization: Half not in {FloatMultiply,' "$tool" verify "$work/i-mlp.json" --data "$digits" --requantization Half
+check "convert to an unknown requantization" exits 2 '--requantization: expected one of FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq, got Half' "$tool" convert "$work/i-mlp.json" -o "$work/x.json" --requantization Half
+check "verify an unknown requantization" exits 2 '--requantization: expected one of FloatMultiply, SingleRounding, DoubleRounding, OnnxQdq, all, got Half' "$tool" verify "$work/i-mlp.json" --data "$digits" --requantization Half
 check "a program needs one requantization" exits 2 '--program needs one --requantization' "$tool" verify "$work/i-mlp.json" --data "$digits" --program "$work/mlp.int.json"
 
 finish

@@ -145,8 +145,8 @@ TEST_CASE("settings: options say what they take and what came") {
   CHECK(refusal("--rate 11") == "--rate: expected 0 to 10, got 11");
   CHECK(refusal("--rate nan") == "--rate: expected 0 to 10, got nan");
   CHECK(refusal("--scale inf") == "--scale: expected 0 or more, got inf");
-  CHECK(refusal("--shade grey") == "--shade: grey not in {Light,Dark}");
-  CHECK(refusal("--border grey") == "--border: grey not in {Light,Dark}");
+  CHECK(refusal("--shade grey") == "--shade: expected one of Light, Dark, got grey");
+  CHECK(refusal("--border grey") == "--border: expected one of Light, Dark, got grey");
   CHECK(refusal("--stop=-1") == "--stop: expected 0 or more, got -1");
   CHECK(refusal("--least 2") == "--least: expected 0 to 1, got 2");
   CHECK(refusal("--widths 4,65") == "--widths: expected 1 to 64, got 65");
@@ -218,7 +218,7 @@ TEST_CASE("settings: a command takes all fields, some, or one, and knows which w
   CHECK(refused("--bits 3 --seed 18446744073709551615 --shade dark") == "no error");
   CHECK(refused("--bits 17") == "--bits: expected 2 to 16, got 17");
   CHECK(refused("--seed x") == "--seed: expected 0 or more, got x");
-  CHECK(refused("--shade light") == "--shade: light not in {Dark}");
+  CHECK(refused("--shade light") == "--shade: expected one of Dark, got light");
   CHECK(refused("--ends 3").starts_with("The following arguments were not expected: "));
 
   Few few;

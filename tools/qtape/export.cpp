@@ -335,11 +335,12 @@ Command add_export_c(CLI::App& app) {
   to_c.add_option("--name", o->name, "prefix of all names; by default from the file's name");
   add_settings(to_c, o->data);
   const auto kernel = std::make_shared<std::string>("portable");
-  to_c.add_option("--kernels", *kernel,
-                  "portable: included; cmsis-nn: CMSIS-NN's kernels, compiled by --check from "
-                  "the tree in QTAPE_CMSIS_NN")
-      ->check(CLI::IsMember(settings::Choices<CKernels>().names()))
-      ->capture_default_str();
+  CLI::Option& kernels =
+      *to_c.add_option("--kernels", *kernel,
+                       "portable: included; cmsis-nn: CMSIS-NN's kernels, compiled by --check "
+                       "from the tree in QTAPE_CMSIS_NN")
+           ->capture_default_str();
+  examples::take_one_of(kernels, settings::Choices<CKernels>().names());
   add_settings(to_c, *o);
   add_json(to_c, o->json);
   return {&to_c, [o, kernel] {

@@ -187,14 +187,15 @@ Command add_export_onnx(CLI::App& app) {
   to_onnx.add_option("file", o->file, "file of an integer program or a model")->required();
   add_output(to_onnx, o->output, "file to write");
   const auto form = std::make_shared<std::string>("qdq");
-  to_onnx
-      .add_option(
-          "--form", *form,
-          "qdq: products in float between codes, for runtimes that fuse them; integer: "
-          "products in integers, exactly the codes of the program; qonnx: products in float and "
-          "nodes Quant of QONNX, for FINN and hls4ml")
-      ->check(CLI::IsMember(settings::Choices<OnnxForm>().names()))
-      ->capture_default_str();
+  CLI::Option& forms =
+      *to_onnx
+           .add_option(
+               "--form", *form,
+               "qdq: products in float between codes, for runtimes that fuse them; integer: "
+               "products in integers, exactly the codes of the program; qonnx: products in float and "
+               "nodes Quant of QONNX, for FINN and hls4ml")
+           ->capture_default_str();
+  examples::take_one_of(forms, settings::Choices<OnnxForm>().names());
   add_data(to_onnx, o->data, o->threads);
   add_settings(to_onnx, *o);
   add_json(to_onnx, o->json);

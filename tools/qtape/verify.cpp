@@ -276,19 +276,20 @@ std::vector<Level> levels_of(const std::vector<std::string>& names) {
 }
 
 void add_levels(CLI::App& verify, std::vector<std::string>& names) {
-  verify
-      .add_option(
-          "--levels", names,
-          "levels of arithmetic to compare, by number or name, always with L2. L4, the "
-          "program in C, needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 "
-          "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 libonnxruntime or a "
-          "python3 with onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. "
-          "L8, the kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs "
-          "its tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
-          "otherwise c++ -O2")
-      ->delimiter(',')
-      ->transform(CLI::IsMember(level_names(), CLI::ignore_case))
-      ->capture_default_str();
+  CLI::Option& levels =
+      *verify
+           .add_option(
+               "--levels", names,
+               "levels of arithmetic to compare, by number or name, always with L2. L4, the "
+               "program in C, needs a compiler: that of CC and CFLAGS, otherwise cc -O2. L6 "
+               "also needs the tree of CMSIS-NN in QTAPE_CMSIS_NN, L7 libonnxruntime or a "
+               "python3 with onnxruntime. L5 and L7, the program as ONNX, support only OnnxQdq. "
+               "L8, the kernels of TensorFlow Lite Micro, supports only DoubleRounding and needs "
+               "its tree in QTAPE_TFLITE_MICRO and a C++ compiler: that of CXX and CXXFLAGS, "
+               "otherwise c++ -O2")
+           ->delimiter(',')
+           ->capture_default_str();
+  examples::take_one_of(levels, level_names());
 }
 
 }  // namespace
@@ -303,9 +304,10 @@ Command add_verify(CLI::App& app) {
   const auto name = std::make_shared<std::string>("all");
   std::vector<std::string> names = settings::Choices<Requantization>().names();
   names.emplace_back("all");
-  verify.add_option("--requantization", *name, "conversion of accumulators to codes")
-      ->transform(CLI::IsMember(names, CLI::ignore_case))
-      ->capture_default_str();
+  CLI::Option& conversion =
+      *verify.add_option("--requantization", *name, "conversion of accumulators to codes")
+           ->capture_default_str();
+  examples::take_one_of(conversion, names);
   verify.add_option(
       "--program", o->program,
       "integer program that the model must convert to; needs one --requantization");
