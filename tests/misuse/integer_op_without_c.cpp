@@ -3,10 +3,10 @@
 
 namespace qtape {
 
-struct Nothing {};
+struct WithoutC {};
 #ifndef MISUSE
-void write(const Nothing&, CNode&) {}
+void write(const WithoutC&, CNode&) {}
 #endif
-static_assert(WritesC<Nothing>);
+static_assert(WritesC<WithoutC>);
 
 }  // namespace qtape

@@ -3,10 +3,10 @@
 
 namespace qtape {
 
-struct Nothing {};
+struct WithoutOnnx {};
 #ifndef MISUSE
-Written write(const Nothing&, OnnxProgram&) { return {}; }
+Written write(const WithoutOnnx&, OnnxProgram&) { return {}; }
 #endif
-static_assert(WritesOnnx<Nothing>);
+static_assert(WritesOnnx<WithoutOnnx>);
 
 }  // namespace qtape

@@ -3,8 +3,8 @@
 
 namespace qtape {
 
-struct Nothing {
-  static constexpr std::string_view name = "Nothing";
+struct WithoutUpdate {
+  static constexpr std::string_view name = "WithoutUpdate";
   static constexpr std::string_view doc = "y = x.";
   static constexpr auto fields() { return std::tuple<>{}; }
   IntegerValue infer(IntegerInputs inputs) const { return inputs[0]; }
@@ -13,8 +13,8 @@ struct Nothing {
 #endif
   IntegerKernel reference(const IntegerBinding&) const { return {}; }
   IntegerKernel optimized(const IntegerBinding&) const { return {}; }
-  bool operator==(const Nothing&) const = default;
+  bool operator==(const WithoutUpdate&) const = default;
 };
-static_assert(IntegerCompute<Nothing>);
+static_assert(IntegerCompute<WithoutUpdate>);
 
 }  // namespace qtape
