@@ -242,21 +242,24 @@ TEST_CASE("calibrate: kept quantizers keep their states, the others get the same
   Parameters parameters(graph, 3);
   Tape tape(graph, parameters, {.threads = 1});
   const BatchSource data = wave(3);
-  const auto all = calibrate(tape, data, {.method = MinMax{}});
+  CalibrationOptions options{.method = MinMax{}};
+  const auto all = calibrate(tape, data, options);
   (void)calibrate(tape, data, {.method = ClipStd{}});
-  const std::string kept = graph.name(quantizers(graph)[0]);
-  const auto before = qparams(graph, parameters, quantizers(graph)[0]);
-  const auto others = calibrate(tape, data, {.method = MinMax{}, .keep = {kept}});
+  const NodeId kept = quantizers(graph)[0];
+  const auto before = qparams(graph, parameters, kept);
+  options.keep.push_back(graph.name(kept));
+  const auto others = calibrate(tape, data, options);
   CHECK(others.size() + 1 == all.size());
-  CHECK(qparams(graph, parameters, quantizers(graph)[0]) == before);
+  CHECK(qparams(graph, parameters, kept) == before);
   for (size_t i = 0; i < others.size(); ++i) CHECK(others[i].qparams == all[i + 1].qparams);
-  CHECK(search_calibration(tape, data, {MinMax{}}, {}, {kept}).size() == others.size());
-  CHECK(qparams(graph, parameters, quantizers(graph)[0]) == before);
-  CHECK(error_text<ArgumentError>([&] { (void)calibrate(tape, data, {.keep = {"none"}}); }) ==
+  CHECK(search_calibration(tape, data, {MinMax{}}, {}, options.keep).size() == others.size());
+  CHECK(qparams(graph, parameters, kept) == before);
+  options.keep.emplace_back("none");
+  CHECK(error_text<ArgumentError>([&] { (void)calibrate(tape, data, options); }) ==
         "expected labels of quantizers to keep, got 'none'");
-  std::vector<std::string> labels;
-  for (const NodeId id : quantizers(graph)) labels.push_back(graph.name(id));
-  CHECK(error_text<GraphError>([&] { (void)calibrate(tape, data, {.keep = labels}); }) ==
+  options.keep.clear();
+  for (const NodeId id : quantizers(graph)) options.keep.push_back(graph.name(id));
+  CHECK(error_text<GraphError>([&] { (void)calibrate(tape, data, options); }) ==
         "the graph has no quantizers with states to calibrate");
 }
 

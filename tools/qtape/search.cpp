@@ -4,6 +4,7 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/model/bit_search.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/targets.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
