@@ -14,7 +14,7 @@ namespace {
 
 /// C code that compares stored samples; {0} is the name.
 constexpr std::string_view loops = R"(
-/* What a step must give: `kind` tells its elements, `codes` is where those of sample 0 begin. */
+/* The codes that a step must return: `kind` is their type, `codes` points to those of sample 0. */
 typedef struct {{
   const char *name;
   char kind; /* b, B: 8 bits, signed or not; h, H: 16; w, l: 32, 64; f: bits of a float */
@@ -47,7 +47,7 @@ static int64_t {0}_element(char kind, const void *codes, int32_t i) {{
   }}
 }}
 
-/* Compares what lies at `got`; tells the first difference. */
+/* Compares the elements at `got`; reports the first difference. */
 static int32_t {0}_compare(const {0}_expected *e, int32_t sample, const void *got,
                            {0}_report report) {{
   const int32_t bytes = e->count * {0}_size(e->kind);

@@ -1,4 +1,4 @@
-/* Whether CMSIS-NN rounds as this program does: 1 as a product, a quarter of which is @CODE. */
+/* Checks that CMSIS-NN rounds as this program does: 1 as a product, a quarter of which is @CODE. */
 static int32_t @self(@_context *context) {
   static const int8_t x[16] = {1}, weights[16] = {1};
   static const int32_t zero[1] = {0}, multiplier[1] = {1073741824}, shift[1] = {-1};

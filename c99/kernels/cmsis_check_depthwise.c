@@ -1,4 +1,4 @@
-/* Whether CMSIS-NN rounds as this program does: 1 as a product, a quarter of which is @CODE. */
+/* Checks that CMSIS-NN rounds as this program does: 1 as a product, a quarter of which is @CODE. */
 static int32_t @self(@_context *context) {
   static const int8_t x[4] = {1}, weights[4] = {1};
   static const int32_t zero[4] = {0}, multiplier[4] = {1073741824, 1073741824, 1073741824, 1073741824};
