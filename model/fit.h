@@ -81,8 +81,9 @@ struct FitOptions {
   int64_t checkpoint_every = 0;  ///< in steps; 0: only after epochs
   /// Continues from the progress in the model's sections, which a checkpoint and a run that was
   /// stopped leave there, or else in the file `checkpoint`, if there is any. The result is
-  /// bit-identical to that of an uninterrupted run. Settings that differ from those of the run
-  /// are refused, except for `arithmetic` and functions, which checkpoints cannot hold.
+  /// bit-identical to that of an uninterrupted run. Settings that change its bits must be those
+  /// of the run; only `arithmetic` and functions, which checkpoints cannot hold, are not
+  /// compared.
   bool resume = false;
   /// Folder for the record of the run, read by report::run_page and `qtape report`; written
   /// after every epoch and with every checkpoint. Empty: none.
