@@ -137,6 +137,17 @@ struct Placed {
     }
     return found;
   }
+
+  /// True for sequences [n, t, c] with the extents of their input or answer, which cannot be
+  /// [n, c, t].
+  bool only_last() const {
+    const Shape& shape = type_of(values).shape;
+    if (!has_channels || shape.rank() != 3 || fit() != Fit::AsTheyAre) return false;
+    return std::ranges::any_of(wanted, [&](const WantedInput& each) {
+      return (each.name == name || wanted.size() == 1) &&
+             each.sample == shape.without_first() && large(each.sample.extents()).size() == 2;
+    });
+  }
 };
 
 /// Gives flat samples [n, c h w] of images [h, w, c] their axes, channels first.
@@ -165,7 +176,7 @@ const Placed* deciding(const std::vector<Placed>& all, int rank, bool of_rank) {
 /// Returns the arrays to move: by position in `all`. Appends to `unclear` the places of arrays
 /// that fit in both orders if no other array decides; one of as many axes does. Throws
 /// ArgumentError if only one of another number of axes has channels first: it may be an image,
-/// and these sequences.
+/// and these sequences. Throws it also if `first` is stated and one fits only with them last.
 std::vector<size_t> channels_first(const std::vector<Placed>& all, bool first,
                                    std::vector<std::string>* unclear) {
   std::vector<size_t> found;
@@ -173,6 +184,10 @@ std::vector<size_t> channels_first(const std::vector<Placed>& all, bool first,
     const Placed& each = all[i];
     const Fit fit = each.fit();
     const Shape& shape = type_of(each.values).shape;
+    require<ArgumentError>(!first || !each.only_last(),
+                           "{}: samples {} fit only with channels last: --channels First must "
+                           "hold for all arrays",
+                           each.place, to_string(shape.without_first()));
     const bool image = each.wanted.empty() ? shape.rank() >= 3 : shape.rank() >= 4;
     const bool decided = first || deciding(all, shape.rank(), true) != nullptr;
     if (fit == Fit::ChannelsFirst || (first && image && each.has_channels) ||

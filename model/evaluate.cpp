@@ -1,6 +1,7 @@
 #include "qtape/model/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "qtape/core/float_environment.h"
 #include "qtape/integer/core/integer_binding.h"
@@ -80,6 +81,7 @@ class Judge {
   };
 
   int64_t samples_ = 0;
+  int64_t non_finite_ = 0;
   Sha256 hash_;
   std::vector<Each> answers_;
 };
@@ -101,6 +103,13 @@ void Judge::add(int64_t first, int64_t count, std::span<const std::span<const fl
       hash_.update(each.subspan(row * width, width));
     }
   }
+  for (size_t row = 0; row < rows; ++row) {
+    non_finite_ += !std::ranges::all_of(scores, [&](std::span<const float> each) {
+      const size_t width = each.size() / rows;
+      return std::ranges::all_of(each.subspan(row * width, width),
+                                 [](float value) { return std::isfinite(value); });
+    });
+  }
   for (size_t i = 0; i < answers_.size(); ++i) {
     if (answers_.size() > 1) answers_[i].sha256.update(answers[i]);
     if (answers_[i].scorer) answers_[i].scorer->add(first, count, scores[i]);
@@ -109,7 +118,9 @@ void Judge::add(int64_t first, int64_t count, std::span<const std::span<const fl
 }
 
 Evaluation Judge::result() {
-  Evaluation result{.samples = samples_, .outputs_sha256 = hex(hash_.digest())};
+  Evaluation result{.samples = samples_,
+                    .outputs_sha256 = hex(hash_.digest()),
+                    .non_finite = non_finite_};
   for (Each& each : answers_) {
     AnswerHash answer{.label = each.label};
     if (each.scorer) answer.score = each.scorer->score();

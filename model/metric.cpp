@@ -270,8 +270,7 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
   if (!by_labels(choice.kind)) return;
   labels_.resize(static_cast<size_t>(places));
   const int64_t classes = dataset.columns()[choice.column].classes;
-  require<ArgumentError>(classes <= std::max<int64_t>(2, width),
-                         "the data have {} classes, the model has {}", classes, width);
+  require_classes(dataset, choice.column, std::max<int64_t>(2, width));
   require<ArgumentError>(choice.kind == MetricKind::Accuracy || (classes == 2 && width <= 2),
                          "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got "
                          "{} and {}",

@@ -1,6 +1,10 @@
 #include "qtape/model/targets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <span>
+#include <string>
 
 namespace qtape {
 
@@ -16,6 +20,18 @@ std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size
   const std::vector<size_t> targets = target_columns(dataset);
   if (targets.size() == answers) return targets[index];
   return index == 0 ? dataset.target() : std::nullopt;
+}
+
+void require_classes(const data::Dataset& dataset, size_t column, int64_t classes) {
+  const int64_t given = dataset.columns()[column].classes;
+  if (given <= classes) return;
+  std::string where;
+  for (int64_t sample = 0; sample < dataset.size() && where.empty(); ++sample) {
+    int32_t label = 0;
+    dataset.read(column, sample, std::span(&label, 1));
+    if (label >= classes) where = fmt::format(": sample {} has label {}", sample, label);
+  }
+  fail<ArgumentError>("the data have {} classes, the model has {}{}", given, classes, where);
 }
 
 bool holds_classes(const data::Column& target, const TensorType& answer) {

@@ -25,6 +25,10 @@ std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size
 ///   [batch, ..., classes] of at least 2 classes.
 bool holds_classes(const data::Column& target, const TensorType& answer);
 
+/// Throws ArgumentError, which names the first label that is too large, if `column` has more
+/// than `classes` classes.
+void require_classes(const data::Dataset& dataset, size_t column, int64_t classes);
+
 /// True if any answer of `graph` is compared with classes.
 bool compares_classes(const Graph& graph, const data::Dataset& dataset);
 

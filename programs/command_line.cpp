@@ -11,6 +11,8 @@
 #include "qtape/core/error.h"
 #include "qtape/core/nearest.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/printable.h"
+#include "qtape/core/settings.h"
 #include "qtape/programs/command_pages.h"
 #include "qtape/programs/console/standard_output.h"
 
@@ -188,6 +190,21 @@ CLI::Option& add_option(CLI::App& app, const Option& option) {
       },
       option.limits);
   return result;
+}
+
+std::string kept_value(const Section& section) {
+  const auto text = [](const Section::Setting& setting) {
+    const auto* name = std::get_if<std::string>(&setting);
+    return name != nullptr ? printable(*name) : settings::shown(setting);
+  };
+  // The elements of a list follow its length.
+  std::vector<std::string> elements;
+  for (const auto& [key, setting] : section.settings) {
+    if (key != "value") elements.push_back(text(setting));
+  }
+  if (!elements.empty()) return fmt::format("{}", fmt::join(elements, ","));
+  const auto found = section.settings.find("value");
+  return found == section.settings.end() ? "none" : text(found->second);
 }
 
 bool given(const CLI::App& app, const std::string& option) {

@@ -17,6 +17,8 @@
 #include "qtape/core/enum_names.h"
 #include "qtape/core/error.h"
 #include "qtape/core/fields.h"
+#include "qtape/core/section.h"
+#include "qtape/core/settings.h"
 #include "qtape/core/value_kinds.h"
 #include "qtape/programs/settings.h"
 
@@ -134,14 +136,20 @@ void refuse_useless(const CLI::App& app, bool useless, std::string_view why,
 /// True if one of the options was given.
 bool any_given(const std::vector<CLI::Option*>& options);
 
-/// Throws ArgumentError if a given option of `app` differs from `resumed`, the settings of the
-/// run to continue.
+/// Returns the setting "value" of a section for messages: "0.01", "none" if it has none.
+std::string kept_value(const Section& section);
+/// Throws ArgumentError, which names both values, if a given option of `app` differs from
+/// `resumed`, the settings of the run to continue.
 template <Described T>
 void require_same(const CLI::App& app, const T& settings, const T& resumed) {
   for_each_field<T>([&](const auto& each) {
     const std::string option = option_name(each.key);
-    require<ArgumentError>(!given(app, option) || settings.*each.member == resumed.*each.member,
-                           "{}: the checkpoint was made with another value", option);
+    if (!given(app, option) || settings.*each.member == resumed.*each.member) return;
+    Section got{}, kept{};
+    settings::put(settings.*each.member, "value", got);
+    settings::put(resumed.*each.member, "value", kept);
+    fail<ArgumentError>("{}: the checkpoint is from a run with {}, got {}", option,
+                        kept_value(kept), kept_value(got));
   });
 }
 

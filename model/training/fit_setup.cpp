@@ -14,6 +14,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/io/sha256.h"
+#include "qtape/model/targets.h"
 #include "qtape/model/training/progress.h"
 
 namespace qtape {
@@ -28,9 +29,7 @@ NodeId loss_of(const Model& model, const data::Dataset& dataset) {
   const Node& loss = model.graph()[*model.loss()];
   if (!std::holds_alternative<SoftmaxCrossEntropy>(loss.op)) return *model.loss();
   const int64_t classes = model.graph()[loss.operands[0]].type.shape[-1];
-  require<ArgumentError>(dataset.classes() <= classes,
-                         "the data have {} classes, the model has {}", dataset.classes(),
-                         classes);
+  if (const auto target = dataset.target()) require_classes(dataset, *target, classes);
   return *model.loss();
 }
 

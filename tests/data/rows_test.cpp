@@ -228,10 +228,16 @@ TEST_CASE("arrays: one that fits only with channels first decides for all that f
   std::vector<float> pixels(12);
   moved.read(0, 0, pixels);
   CHECK(pixels[1] == 4);
-  // Sequences that fit only as they are stay so.
+  // Sequences that fit only with channels last contradict the caller.
   const std::string steps = file("steps.npy", {1, 4, 3});
+  CHECK(error_text<ArgumentError>([&] {
+          (void)data::arrays(steps, {}, {{"x", {4, 3}}}, data::ChannelOrder::First);
+        }) == steps +
+                  ": samples [4, 3] fit only with channels last: --channels First must hold "
+                  "for all arrays");
+  // Images without an axis for their single channel are neither.
   const data::Dataset kept =
-      data::arrays(steps, {}, {{"x", {4, 3}}}, data::ChannelOrder::First);
+      data::arrays(steps, {}, {{"x", {4, 3, 1}}}, data::ChannelOrder::First);
   CHECK(kept.columns()[0].sample.shape == Shape{4, 3});
   // A single channel has the same bytes before and after the other axes.
   const std::string grey = file("grey.npy", {1, 1, 4, 4});

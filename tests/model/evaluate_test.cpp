@@ -54,7 +54,7 @@ TEST_CASE("evaluate: more classes than answers, and no labels at all") {
         "an accuracy needs data with labels and a model that answers [batch, classes]");
   set.add_target("labels", Tensor::of<int32_t>({2}, std::vector<int32_t>{10, 3}));
   CHECK(error_text<ArgumentError>([&] { (void)evaluate(model, set); }) ==
-        "the data have 11 classes, the model has 10");
+        "the data have 11 classes, the model has 10: sample 0 has label 10");
 }
 
 TEST_CASE("evaluate: one answer alone means class 1 above 0") {

@@ -33,14 +33,14 @@ check "training keeps its quantizers" test "$("$tool" inspect "$work/same.json" 
 "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/c.json" -o "$work/whole.json" >/dev/null
 "$tool" train "$work/c.json" "${train_data[@]}" --epochs 2 --threads 2 --resume -o "$work/resumed.json" >/dev/null
 check "a finished run resumes to itself" cmp "$work/whole.json" "$work/resumed.json"
-check "a finished run goes on to its end" "$tool" train "$work/c.json" "${train_data[@]}" --threads 1 --resume >/dev/null
+check "a finished run says so" grep -qx 'all 2 epochs are finished: nothing to train' <("$tool" train "$work/c.json" "${train_data[@]}" --threads 1 --resume)
 check "kill -9 in the middle" kill_after "$work/cut.json" "$tool" train "$work/w4a4.json" "${train_data[@]}" --epochs 2 --threads 1 --checkpoint "$work/cut.json"
 check "a killed run goes on" "$tool" train "$work/cut.json" "${train_data[@]}" --threads 1 --resume -o "$work/after.json" >/dev/null
 check "to the same model" cmp "$work/whole.json" "$work/after.json"
 check "and goes on writing its checkpoint" same "$(replayed "$work/cut.json")" "$(replayed "$work/after.json")"
-for option in "--epochs 3" "--lr 0.1" "--batch 32" "--seed 7" "--float" "--weight-bits 3" "--damping 1"; do
+for option in "--epochs 3" "--lr 0.1" "--batch 32" "--seed 7" "--float" "--weight-bits 3" "--damping 1" "--holdout 9"; do
   # shellcheck disable=SC2086
-  check "$option beside --resume" exits 2 "qtape: ${option%% *}: the checkpoint was made with another value" "$tool" train "$work/c.json" "${train_data[@]}" --resume $option
+  check "$option beside --resume" exits 2 "qtape: ${option%% *}: the checkpoint is from a run with " "$tool" train "$work/c.json" "${train_data[@]}" --resume $option
 done
 "$train" "${short[@]}" --epochs 1 --checkpoint "$work/mlp.json" >/dev/null
 check "a teacher beside --resume" exits 2 'qtape: --teacher: the checkpoint was made with another one' "$tool" train "$work/c.json" "${train_data[@]}" --resume --teacher "$work/w8a8.json"

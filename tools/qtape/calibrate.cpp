@@ -105,6 +105,7 @@ struct CalibratedQuantizer {
 };
 
 struct CalibrateReport : Preparation {
+  int64_t samples = 0;
   EvaluationReport in_float;
   std::vector<ObserverReport> observers;
   std::vector<CalibratedQuantizer> quantizers;
@@ -112,7 +113,8 @@ struct CalibrateReport : Preparation {
   static constexpr auto fields() {
     using R = CalibrateReport;
     return std::tuple_cat(
-        std::tuple{field("float", &R::in_float, "without quantizers"),
+        std::tuple{field("samples", &R::samples, "from which scales are calibrated"),
+                   field("float", &R::in_float, "without quantizers"),
                    field("observers", &R::observers, "score with each observer"),
                    field("quantizers", &R::quantizers, "of one observer; empty for several")},
         Preparation::fields());
@@ -256,15 +258,21 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
   // Without a test set, the samples of --input serve for both.
   const bool same = !options.data.input.empty() && options.data.holdout == 0;
-  fmt::print("{} {} samples, without quantizers{} {}{}\n", data.test.size(),
-             same ? "calibration" : "test", report.in_float.score ? "" : ":",
-             score(report.in_float), heading(report.in_float));
+  // Batches are full.
+  report.samples = std::min(options.images, data.train.size()) / extent * extent;
+  fmt::print("calibration with {} of {} samples\n", report.samples, data.train.size());
+  fmt::print("{}{}, without quantizers{} {}{}{}\n", same ? "" : "test: ",
+             counted(data.test.size(), "sample"), report.in_float.score ? "" : ":",
+             score(report.in_float), heading(report.in_float),
+             non_finite_text(report.in_float.non_finite_answers));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, keep, observer);
     report.observers.push_back({tool::report_of(evaluator.run(data.test)), observer});
     console::clear_line();
-    fmt::print("{:<14} {}\n", observer, score(report.observers.back()));
+    const ObserverReport& with = report.observers.back();
+    fmt::print("{:<14} {}{}\n", observer, score(with),
+               non_finite_text(with.non_finite_answers));
     if (observers.size() > 1) continue;
     for (const NodeCalibration& node : nodes) {
       report.quantizers.push_back(report_of(node));

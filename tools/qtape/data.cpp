@@ -100,6 +100,19 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
 
 namespace {
 
+/// Throws ArgumentError for labels of samples that are no classes of any answer.
+void require_known_classes(const data::Dataset& set, size_t index, std::string_view option,
+                           const std::string& file, const DataNeeds& needs) {
+  if (set.columns()[index].classes == 0) return;
+  int64_t most = 0;
+  for (const data::WantedInput& each : needs.answers) {
+    most = std::max({most, int64_t{2}, each.sample.elements()});
+  }
+  if (most == 0) return;
+  naming<ArgumentError>(fmt::format("{}: {}", option, file),
+                        [&] { require_classes(set, index, most); });
+}
+
 /// Throws ArgumentError, which begins with `option`, unless a target is labels, of samples or
 /// of places, has the shape of an answer, or is for an input of a loss.
 void check_targets(const data::Dataset& set, std::string_view option, const std::string& file,
@@ -111,6 +124,7 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
              (input.dtype != DType::S32 || !is_float(column.sample.dtype));
     };
     if (std::ranges::any_of(needs.others, of_column)) continue;
+    require_known_classes(set, index, option, file, needs);
     std::string expected;
     for (const data::WantedInput& answer : needs.answers) {
       std::vector<int64_t> batch = {1};
@@ -176,6 +190,17 @@ void note_bytes(const data::Dataset& set, const DataNeeds& needs) {
   }
 }
 
+/// Throws ArgumentError if labels are missing that a loss of the model compares.
+void require_labels(const DataOptions& options, const DataNeeds& needs) {
+  if (!options.trains || options.input.empty() || !options.labels.empty()) return;
+  for (const data::WantedInput& each : needs.others) {
+    require<ArgumentError>(each.dtype != DType::S32,
+                           "--labels is missing: the loss of {} compares an output with '{}' {}",
+                           needs.file, printable(each.name),
+                           to_string(TensorType{each.dtype, each.sample}));
+  }
+}
+
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: --data is already given");
@@ -183,10 +208,14 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
                          "--labels needs --input");
   require<ArgumentError>(options.test_labels.empty() || !options.test_input.empty(),
                          "--test-labels needs --test-input");
+  require<ArgumentError>(
+      options.test_input.empty() || options.labels.empty() || !options.test_labels.empty(),
+      "--test-input needs --test-labels for a score, as --labels is given");
   require<ArgumentError>(options.test_input.empty() || options.holdout == 0,
                          "--holdout: --test-input is already given");
   require<ArgumentError>(options.test_input.empty() || !options.input.empty(),
                          "--test-input needs --input");
+  require_labels(options, needs);
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
     const auto read = [&](const std::string& inputs, const std::string& labels,

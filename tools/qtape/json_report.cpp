@@ -27,7 +27,8 @@ void write_json_text(examples::OutputFiles& files, const std::string& path,
 EvaluationReport report_of(const Evaluation& evaluation) {
   EvaluationReport report{.samples = evaluation.samples,
                           .accuracy = evaluation.accuracy,
-                          .outputs_sha256 = evaluation.outputs_sha256};
+                          .outputs_sha256 = evaluation.outputs_sha256,
+                          .non_finite_answers = evaluation.non_finite};
   if (evaluation.score) {
     report.metric = evaluation.score->metric;
     report.score = evaluation.score->value;
@@ -45,6 +46,11 @@ EvaluationReport report_of(const Evaluation& evaluation) {
 
 std::string counted(int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
+std::string non_finite_text(int64_t samples) {
+  if (samples == 0) return {};
+  return fmt::format(", {} with NaN or infinite answers", counted(samples, "sample"));
 }
 
 std::string score_text(const EvaluationReport& report) {

@@ -48,6 +48,7 @@ struct EvaluationReport {
   std::optional<double> accuracy = {};
   std::string outputs_sha256 = {};
   std::vector<OutputReport> outputs = {};
+  int64_t non_finite_answers = 0;
 
   static constexpr auto fields() {
     using R = EvaluationReport;
@@ -57,12 +58,16 @@ struct EvaluationReport {
         field("score", &R::score, "by the metric"),
         field("accuracy", &R::accuracy, "percent; null for other metrics"),
         field("outputs_sha256", &R::outputs_sha256, "of all answers in their dtype"),
-        field("outputs", &R::outputs, "each of several outputs; empty for a single one")};
+        field("outputs", &R::outputs, "each of several outputs; empty for a single one"),
+        field("non_finite_answers", &R::non_finite_answers,
+              "samples with a NaN or infinite answer")};
   }
 };
 EvaluationReport report_of(const Evaluation& evaluation);
 /// Returns "1 sample", "2 samples".
 std::string counted(int64_t number, std::string_view noun);
+/// Returns ", 2 samples with NaN or infinite answers"; empty if `samples` is 0.
+std::string non_finite_text(int64_t samples);
 /// Returns "accuracy 97.10 %"; empty without a metric.
 std::string score_text(const EvaluationReport& report);
 

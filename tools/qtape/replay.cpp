@@ -29,8 +29,9 @@ struct ReplayOptions {
 namespace {
 
 void print(const EvaluationReport& report) {
-  fmt::print("{}{}\noutputs sha256 {}\n", counted(report.samples, "sample"),
-             report.score ? ", " + score_text(report) : "", report.outputs_sha256);
+  fmt::print("{}{}{}\noutputs sha256 {}\n", counted(report.samples, "sample"),
+             report.score ? ", " + score_text(report) : "",
+             non_finite_text(report.non_finite_answers), report.outputs_sha256);
   for (const OutputReport& each : report.outputs) {
     const std::string score =
         each.score ? " " + to_string(MetricScore{*each.metric, *each.score}) + "," : "";

@@ -152,9 +152,10 @@ std::optional<MetricScore> score_of(const char* when, const Model& model,
                                     const TrainCommand& command, const data::Dataset& test) {
   if (test.size() == 0 || !choose_metric(model.graph(), model.answer(), test)) return {};
   Evaluator evaluator(model.graph(), model.parameters(), command.threads, {}, command.exchange);
-  const std::optional<MetricScore> score = evaluator.run(test).score;
-  console::print("{}: {}\n", when, to_string(*score));
-  return score;
+  const Evaluation result = evaluator.run(test);
+  console::print("{}: {}{}\n", when, to_string(*result.score),
+                 non_finite_text(result.non_finite));
+  return result.score;
 }
 
 /// Records a score, also as an accuracy if it is one.

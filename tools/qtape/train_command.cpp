@@ -22,6 +22,7 @@ Section settings_of(const TrainCommand& command, const std::optional<Model>& tea
   settings::put_fields<TrainRun>(command, "", section);
   settings::put_fields<FewBits>(command, "", section);
   settings::put_fields(command.recipe, "", section);
+  section.settings["holdout"] = command.data.holdout;
   section.settings["teacher"] = teacher ? teacher->parameters().sha256() : "";
   return section;
 }
@@ -44,6 +45,10 @@ void take_settings(TrainCommand& command, const Model& model,
     settings::take_fields<TrainRun>(place, section, "", resumed);
     settings::take_fields<FewBits>(place, section, "", resumed);
     settings::take_fields(place, section, "", resumed.recipe);
+    // Earlier checkpoints do not have it.
+    if (section.settings.contains("holdout")) {
+      resumed.data.holdout = settings::take<int64_t>(place, section, "holdout");
+    }
     settings::refuse_unknown(place, section, settings_of(resumed, teacher));
   });
   // A path would be that of another file, or of none, in another folder.
@@ -51,6 +56,10 @@ void take_settings(TrainCommand& command, const Model& model,
   require<ArgumentError>(taught.empty() || teacher, "--teacher is missing: the run has one");
   require<ArgumentError>(taught == (teacher ? teacher->parameters().sha256() : ""),
                          "--teacher: the checkpoint was made with another one");
+  const bool same = resumed.data.holdout == command.data.holdout;
+  require<ArgumentError>(same || !examples::given(*command.line, "--holdout"),
+                         "--holdout: the checkpoint is from a run with {}, got {}",
+                         resumed.data.holdout, command.data.holdout);
   examples::require_same<TrainRun>(*command.line, command, resumed);
   examples::require_same<FewBits>(*command.line, command, resumed);
   examples::require_same(*command.line, command.recipe, resumed.recipe);
