@@ -12,6 +12,7 @@
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/channel_chains.h"
+#include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/norm_folds.h"
 
 namespace qtape {
@@ -74,8 +75,11 @@ class ChainNorms {
  public:
   ChainNorms(const Graph& graph, const Parameters& parameters)
       : graph_(graph), parameters_(parameters), made_(graph) {
+    const std::vector<bool> replaceable = replaceable_nodes(graph);
     for (ChannelChain& chain : channel_chains(graph, parameters)) {
-      if (!stays(chain)) chains_.emplace(chain.nodes.back(), std::move(chain));
+      const bool changes = std::ranges::any_of(
+          chain.nodes, [&](NodeId id) -> bool { return replaceable[at(id)]; });
+      if (changes && !stays(chain)) chains_.emplace(chain.nodes.back(), std::move(chain));
     }
   }
 
@@ -145,13 +149,15 @@ class NormProducts {
       : graph_(graph), parameters_(parameters), made_(graph) {
     const std::vector<bool> constant = constant_nodes(graph);
     const std::vector<bool> answered = needed_for(graph, graph.answers());
+    const std::vector<bool> replaceable = replaceable_nodes(graph);
     for (const NormFold& each : norm_folds(graph)) {
       const Node& norm = graph[each.norm];
       const bool known = std::all_of(norm.operands.begin() + 1, norm.operands.end(),
                                      [&](NodeId x) -> bool { return constant[at(x)]; });
       // With more axes, the batch might not be the first.
       const bool fits = norm.type.dtype == DType::F32 && norm.type.shape.rank() <= 5;
-      if (!each.reason.empty() && known && fits && answered[at(each.norm)]) {
+      if (!each.reason.empty() && known && fits && answered[at(each.norm)] &&
+          replaceable[at(each.norm)]) {
         norms_.insert(each.norm);
       }
     }
@@ -204,7 +210,6 @@ class NormProducts {
 
 ChannelProducts channel_products(const Graph& graph, const Parameters& parameters) {
   ChannelProducts result;
-  if (!quantizers(graph).empty()) return result;
   ChainNorms chains(graph, parameters);
   if (!chains.empty()) {
     result.model = chains.run();

@@ -30,7 +30,8 @@ struct ChannelProducts {
 ///   read the product, gets a depthwise convolution with windows of 1 and weights of 1 as its
 ///   operand.
 ///
-/// `fold_norms` folds all of these norms. Graphs with quantizers do not change. Throws
+/// `fold_norms` folds all of these norms. In graphs with quantizers, only chains and norms of
+/// which a node has no integers change. Throws
 /// GraphError if the constants cannot be evaluated.
 ChannelProducts channel_products(const Graph& graph, const Parameters& parameters);
 

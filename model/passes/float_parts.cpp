@@ -98,6 +98,15 @@ class Search {
     return take();
   }
 
+  /// Returns the nodes of `float_parts`.
+  std::set<NodeId> float_nodes() {
+    while (look(true)) {
+    }
+    std::set<NodeId> nodes;
+    for (const auto& [id, part] : parts_) nodes.insert(id);
+    return nodes;
+  }
+
   /// Returns the other nodes that have no integer form yet.
   std::vector<Finding> unquantized_parts() {
     (void)float_parts();
@@ -175,6 +184,14 @@ std::vector<NodeId> shipped_answers(const Graph& graph) {
 }
 
 std::vector<Finding> float_parts(const Graph& graph) { return Search(graph).float_parts(); }
+
+std::vector<bool> replaceable_nodes(const Graph& graph) {
+  const bool plain = quantizers(graph).empty();
+  std::vector<bool> found(static_cast<size_t>(graph.size()), plain);
+  if (plain) return found;
+  for (const NodeId id : Search(graph).float_nodes()) found[at(id)] = true;
+  return found;
+}
 
 std::vector<Finding> unquantized_parts(const Graph& graph) {
   if (quantizers(graph).empty()) return {};

@@ -17,6 +17,10 @@ std::vector<NodeId> shipped_answers(const Graph& graph);
 /// input. Numbers, such as scales that were never set, are not checked.
 std::vector<Finding> float_parts(const Graph& graph);
 
+/// Returns for each node whether another form of it may replace it: true for all nodes of a
+/// graph without quantizers, otherwise for those of `float_parts`, whose form has no integers.
+std::vector<bool> replaceable_nodes(const Graph& graph);
+
 /// Returns a finding for every node of a graph with quantizers that has no integer form only
 /// because other quantizers are missing, in graph order. `insert_quantizers` with
 /// `InsertOptions::complete` adds them. Nodes after such a node may be listed only once it is

@@ -339,9 +339,11 @@ class Folder {
     Parameters made(result_, 0);
     for (const ParameterEntry& entry : made.entries()) {
       const auto own = values_.find(entry.name);
+      const ParameterEntry* before = parameters_.find(entry.name);
+      // A scale of its own for each output may have the name of a single one.
       if (own != values_.end()) {
         made.set(entry.name, own->second);
-      } else if (parameters_.find(entry.name) != nullptr) {
+      } else if (before != nullptr && before->type == entry.type) {
         made.set(entry.name, parameters_.get(entry.name));
       }
     }

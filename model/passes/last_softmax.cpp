@@ -14,6 +14,11 @@ namespace {
 
 bool is_softmax(const Op& op) { return is_any<Softmax, LogSoftmax>(op); }
 
+/// True for nodes that move the scores of classes, or round them.
+bool keeps_order(const Op& op) {
+  return is_any<Reshape, Flatten, Transpose, Cast>(op) || is_quantizer(op);
+}
+
 /// True for an ArgMax along the axis of the Softmax or LogSoftmax that it reads.
 bool finds_class(const Graph& graph, NodeId id) {
   const auto* index = std::get_if<ArgMax>(&graph[id].op);
@@ -30,7 +35,7 @@ bool finds_class(const Graph& graph, NodeId id) {
 
 NodeId scores_of(const Graph& graph, NodeId answer) {
   NodeId id = answer;
-  while (is_any<Reshape, Flatten, Transpose, Cast>(graph[id].op)) id = graph[id].operands[0];
+  while (keeps_order(graph[id].op)) id = graph[id].operands[0];
   return finds_class(graph, id) ? graph[id].operands[0] : id;
 }
 
@@ -45,8 +50,7 @@ std::vector<NodeId> last_softmaxes(const Graph& graph) {
     for (const NodeId operand : graph[id].operands) {
       const auto found = scores.find(operand);
       if (found == scores.end()) continue;
-      const bool moves =
-          is_any<Reshape, Flatten, Transpose, Cast>(op) || finds_class(graph, id);
+      const bool moves = keeps_order(op) || finds_class(graph, id);
       if (!moves) last.erase(found->second);
       if (moves) scores.emplace(id, found->second);
     }
@@ -58,11 +62,18 @@ std::vector<NodeId> last_softmaxes(const Graph& graph) {
 Graph without_last_softmaxes(const Graph& graph) {
   const std::vector<NodeId> last = last_softmaxes(graph);
   if (last.empty()) return graph;
+  const auto is_last = [&](NodeId id) { return std::ranges::find(last, id) != last.end(); };
+  // Scales of probabilities do not fit the scores.
+  const auto left_out = [&](NodeId id) {
+    if (!is_quantizer(graph[id].op)) return is_last(id);
+    while (keeps_order(graph[id].op)) id = graph[id].operands[0];
+    return is_last(id);
+  };
   Graph answering = graph;
   answering.set_outputs(graph.answers(), {});
   Graph result;
   rewrite(answering, result, [&](NodeId id, std::span<const NodeId> operands) {
-    if (std::ranges::find(last, id) != last.end()) return operands[0];
+    if (left_out(id)) return operands[0];
     return result.add(graph[id].op, operands, graph[id].label);
   });
   return result;

@@ -13,13 +13,13 @@ namespace qtape {
 NodeId scores_of(const Graph& graph, NodeId answer);
 
 /// Returns the Softmax and LogSoftmax nodes after which nothing is computed: Reshape, Flatten,
-/// Transpose, Cast and an ArgMax along its axis alone lie between each and the answers that
-/// need it. Losses do not count.
+/// Transpose, Cast, quantizers and an ArgMax along its axis alone lie between each and the
+/// answers that need it. Losses do not count.
 std::vector<NodeId> last_softmaxes(const Graph& graph);
 
-/// Returns the graph without its last Softmax and LogSoftmax nodes: the nodes that read them
-/// read their operands. The classes of an answer keep their order, and so its largest class. If
-/// there are any, losses are left out as well.
+/// Returns the graph without its last Softmax and LogSoftmax nodes and the quantizers after
+/// them: the nodes that read them read their operands. The classes of an answer keep their
+/// order, and so its largest class. If there are any, losses are left out as well.
 Graph without_last_softmaxes(const Graph& graph);
 
 /// Returns the operand of the Softmax or LogSoftmax that `answer` is, or that it only names;

@@ -32,6 +32,17 @@ WeightLayout layout_of(const Op& op, const Shape& shape) {
 
 bool changes_shape_alone(const Op& op) { return is_any<Reshape, Flatten>(op); }
 
+/// True for quantized weights that are symmetric, with one scale or one for each output.
+bool has_foldable_codes(const Graph& graph, const NormFold& fold) {
+  const Node& weight = graph[fold.weight];
+  const Granularity granularity = granularity_of(weight.op);
+  const bool along_outputs =
+      granularity.axis && !granularity.group_size &&
+      resolve_axis(*granularity.axis, weight.type.shape) == fold.layout.axis;
+  const bool one_scale = channel_map(graph, fold.weight).channels == 1;
+  return grid_of(weight.op).scheme == Scheme::Symmetric && (along_outputs || one_scale);
+}
+
 class Finder {
  public:
   explicit Finder(const Graph& graph)
@@ -130,9 +141,16 @@ class Finder {
     fold.bias = fold.rounded ? graph_[bias].operands[0] : bias;
   }
 
+  /// True for weights with fixed scales, which folding multiplies while the codes stay.
+  bool keeps_codes(const NormFold& fold) const {
+    const auto* quantizer = std::get_if<FakeQuantize>(&graph_[fold.weight].op);
+    return quantizer != nullptr && std::holds_alternative<Fixed>(quantizer->scale_mode) &&
+           has_foldable_codes(graph_, fold);
+  }
+
   /// Sets the reason against folding before training, if there is one.
   void find_hindrance(NormFold& fold) const {
-    if (fold.quantized || fold.rounded) {
+    if ((fold.quantized || fold.rounded) && !keeps_codes(fold)) {
       return refuse(fold,
                     fmt::format("the weights of {} are already quantized", name(fold.product)),
                     fold_later);
@@ -142,7 +160,9 @@ class Finder {
     alone.push_back(fold.weight);
     if (fold.bias.index >= 0) alone.push_back(fold.bias);
     for (NodeId id : alone) {
-      if (readers_[at(id)] <= 1) continue;
+      // The grid of the bias is that of the weights.
+      const int64_t own = id == fold.weight && fold.rounded ? 2 : 1;
+      if (readers_[at(id)] <= own) continue;
       return refuse(fold, fmt::format("{} is also used elsewhere", name(id)), fold_later);
     }
   }
@@ -179,12 +199,7 @@ void check_weights(const Graph& graph, const NormFold& fold) {
   };
   if (!fold.quantized) return;
   if (!is_quantizer(weight.op)) refuse("weights must be quantized last or not at all");
-  const Granularity granularity = granularity_of(weight.op);
-  const bool along_outputs =
-      granularity.axis && !granularity.group_size &&
-      resolve_axis(*granularity.axis, weight.type.shape) == fold.layout.axis;
-  const bool one_scale = channel_map(graph, fold.weight).channels == 1;
-  if (grid_of(weight.op).scheme != Scheme::Symmetric || !(along_outputs || one_scale)) {
+  if (!has_foldable_codes(graph, fold)) {
     refuse("weights must be symmetric with one scale or one for each output");
   }
 }

@@ -9,10 +9,10 @@
 #include "qtape/core/float_environment.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
-#include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/model/passes/channel_products.h"
+#include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/fold_batch_norm.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/sub_pixel.h"
@@ -83,6 +83,7 @@ class Tables {
   explicit Tables(const Graph& graph)
       : graph_(graph),
         constant_(constant_nodes(graph)),
+        replaceable_(replaceable_nodes(graph)),
         answered_(needed_for(graph, graph.answers())),
         last_(last_softmaxes(graph)) {}
 
@@ -95,7 +96,7 @@ class Tables {
       const Node& node = graph_[id];
       const bool last = std::ranges::find(last_, id) != last_.end();
       std::optional<NodeId> made;
-      if (answered_[at(id)] && !last) made = rewritten(id, operands);
+      if (answered_[at(id)] && replaceable_[at(id)] && !last) made = rewritten(id, operands);
       if (!made) return result_.add(node.op, operands, node.label);
       labels.push_back(graph_.name(id));
       return *made;
@@ -135,6 +136,7 @@ class Tables {
 
   const Graph& graph_;
   std::vector<bool> constant_;
+  std::vector<bool> replaceable_;
   std::vector<bool> answered_;
   std::vector<NodeId> last_;
   Graph result_;
@@ -146,6 +148,7 @@ Graph without_constant_quotients(const Graph& graph, const Parameters& parameter
                                  std::vector<std::string>& labels) {
   const std::vector<bool> constant = constant_nodes(graph);
   const std::vector<bool> answered = needed_for(graph, graph.answers());
+  const std::vector<bool> replaceable = replaceable_nodes(graph);
   const auto divides = [&](NodeId id) {
     const bool leaf =
         constant[at(id)] && graph[id].operands.empty() && graph[id].type.dtype == DType::F32;
@@ -156,7 +159,8 @@ Graph without_constant_quotients(const Graph& graph, const Parameters& parameter
   rewrite(graph, result, [&](NodeId id, const std::vector<NodeId>& operands) {
     const Node& node = graph[id];
     const bool quotient = std::holds_alternative<Div>(node.op) && answered[at(id)] &&
-                          !constant[at(node.operands[0])] && divides(node.operands[1]);
+                          replaceable[at(id)] && !constant[at(node.operands[0])] &&
+                          divides(node.operands[1]);
     if (!quotient) return result.add(node.op, operands, node.label);
     labels.push_back(graph.name(id));
     return add_quotient(result, operands[0], operands[1], node.label);
@@ -181,11 +185,8 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   const auto values = [&]() -> const Parameters& {
     return result.model ? result.model->parameters : parameters;
   };
-  const bool plain = quantizers(graph).empty();
-  if (plain) {
-    Graph products = Tables(graph).run(result.rewritten);
-    if (!result.rewritten.empty()) result.model = with_values(std::move(products), values());
-  }
+  Graph tables = Tables(graph).run(result.rewritten);
+  if (!result.rewritten.empty()) result.model = with_values(std::move(tables), values());
   ChannelProducts products = channel_products(now(), values());
   if (products.model) result.model = std::move(products.model);
   FoldedNorms norms = fold_norms(now(), values());
@@ -194,17 +195,15 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
     if (!contains(products.chains, label)) result.folded.push_back(std::move(label));
   }
   append(result.rewritten, products.chains);
-  if (plain) {
-    // Constants of channels have become products.
-    const size_t before = result.rewritten.size();
-    Graph quotients = without_constant_quotients(now(), values(), result.rewritten);
-    if (result.rewritten.size() > before) {
-      result.model = with_values(std::move(quotients), values());
-    }
-    SubPixelGraph phases = sub_pixel_convolutions(now());
-    if (!phases.labels.empty()) result.model = with_values(std::move(phases.graph), values());
-    append(result.rewritten, phases.labels);
+  // Constants of channels have become products.
+  const size_t before = result.rewritten.size();
+  Graph quotients = without_constant_quotients(now(), values(), result.rewritten);
+  if (result.rewritten.size() > before) {
+    result.model = with_values(std::move(quotients), values());
   }
+  SubPixelGraph phases = sub_pixel_convolutions(now());
+  if (!phases.labels.empty()) result.model = with_values(std::move(phases.graph), values());
+  append(result.rewritten, phases.labels);
   if (result.model) {
     result.model = without_unread(result.model->graph, result.model->parameters);
   }

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "qtape/engine/constants.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/passes/float_parts.h"
 
 namespace qtape {
 namespace {
@@ -50,6 +52,7 @@ class SubPixelRewriter {
   explicit SubPixelRewriter(const Graph& graph)
       : graph_(graph),
         constant_(constant_nodes(graph)),
+        replaceable_(replaceable_nodes(graph)),
         copies_(graph),
         readers_(constant_.size()) {
     for (const Node& node : graph.nodes()) {
@@ -71,9 +74,19 @@ class SubPixelRewriter {
  private:
   bool is_candidate(NodeId id) const {
     const auto* op = std::get_if<ConvTranspose2d>(&graph_[id].op);
-    if (op == nullptr || !constant_[at(graph_[id].operands[1])]) return false;
+    const bool known = op != nullptr && constant_[at(graph_[id].operands[1])];
+    if (!known || !replaceable_[at(id)] || !has_phases(graph_[id].operands[1])) return false;
     const auto [h, w] = axes(id);
     return h.phases * w.phases <= most_operands && std::max(h.taps, w.taps) <= most_operands;
+  }
+
+  /// True unless filters have quantized codes that the filters of phases cannot have: those are
+  /// quantized like these, by one scale or one for each output.
+  bool has_phases(NodeId filters) const {
+    if (!is_quantizer(graph_[filters].op)) return true;
+    const ChannelMap map = channel_map(graph_, filters);
+    const ChannelMap outputs(graph_[filters].type.shape, Granularity{0, std::nullopt});
+    return map.channels == 1 || map == outputs;
   }
 
   std::pair<PhaseAxis, PhaseAxis> axes(NodeId id) const {
@@ -94,11 +107,20 @@ class SubPixelRewriter {
       const Node& node = graph_[NodeId{i}];
       if (readers_[at(last)][0] != &node) continue;
       const bool bias = found.empty() && std::holds_alternative<AddBias>(node.op) &&
-                        node.operands[0] == last && constant_[at(node.operands[1])];
-      if (!bias && !is_pointwise(node.op)) break;
+                        node.operands[0] == last && constant_[at(bias_of(node.operands[1]))];
+      const bool quantizes = is_quantizer(node.op) && node.operands[0] == last &&
+                             channel_map(graph_, NodeId{i}).channels == 1;
+      if (!bias && !quantizes && !is_pointwise(node.op)) break;
       found.push_back(NodeId{i});
+      if (quantizes) break;
     }
     return found;
+  }
+
+  /// Returns the bias before it is rounded to the grid of accumulators.
+  NodeId bias_of(NodeId id) const {
+    return std::holds_alternative<FakeQuantizeBias>(graph_[id].op) ? graph_[id].operands[0]
+                                                                   : id;
   }
 
   bool is_output(NodeId id) const { return std::ranges::count(graph_.outputs(), id) > 0; }
@@ -124,7 +146,7 @@ class SubPixelRewriter {
     const auto& op = std::get<ConvTranspose2d>(node.op);
     const auto [h, w] = axes(chain.product);
     const int64_t count = h.phases * w.phases;
-    const NodeId filters = phase_filters(copies_[node.operands[1]], op, h, w);
+    const NodeId filters = quantized_filters(node.operands[1], op, h, w);
     NodeId y = add(Conv2d{.padding = Padding::Explicit,
                           .pads_begin = {h.pad_begin, w.pad_begin},
                           .pads_end = {h.pad_end, w.pad_end},
@@ -133,11 +155,33 @@ class SubPixelRewriter {
     for (const NodeId id : chain.following) {
       std::vector<NodeId> operands = {y};
       if (std::holds_alternative<AddBias>(graph_[id].op)) {
-        operands.push_back(repeated(copies_[graph_[id].operands[1]], op.groups, count));
+        const NodeId bias = graph_[id].operands[1], values = bias_of(bias);
+        operands.push_back(repeated(copies_[values], op.groups, count));
+        if (values != bias) {
+          const NodeId input = copies_[graph_[bias].operands[1]];
+          operands[1] = add(FakeQuantizeBias{}, {operands[1], input, filters});
+        }
+      } else {
+        const std::vector<NodeId>& own = graph_[id].operands;
+        for (size_t k = 1; k < own.size(); ++k) operands.push_back(copies_[own[k]]);
       }
       y = add(graph_[id].op, operands);
     }
     return placed(y, op.groups, h, w, graph_[chain.last()].label);
+  }
+
+  /// Returns the filters of all phases, quantized as `filters` are.
+  NodeId quantized_filters(NodeId filters, const ConvTranspose2d& op, const PhaseAxis& h,
+                           const PhaseAxis& w) {
+    const Node& node = graph_[filters];
+    if (!is_quantizer(node.op)) return phase_filters(copies_[filters], op, h, w);
+    std::vector<NodeId> operands = {phase_filters(copies_[node.operands[0]], op, h, w)};
+    const bool one = channel_map(graph_, filters).channels == 1;
+    for (size_t k = 1; k < node.operands.size(); ++k) {
+      const NodeId state = copies_[node.operands[k]];
+      operands.push_back(one ? state : repeated(state, op.groups, h.phases * w.phases));
+    }
+    return add(node.op, operands);
   }
 
   /// Returns filters [o, kh, kw, c] as those of all phases: [groups phases o / groups, taps,
@@ -217,6 +261,7 @@ class SubPixelRewriter {
 
   const Graph& graph_;
   std::vector<bool> constant_;
+  std::vector<bool> replaceable_;
   NodeMap<NodeId> copies_;
   std::vector<std::vector<const Node*>> readers_;
   std::vector<Chain> chains_;
