@@ -42,6 +42,8 @@ struct OnnxConstant {
   /// Floats: the codes to which a QuantizeLinear rounds them, or from which they come.
   std::optional<OnnxCodes> codes = {};
   bool unrounded = false;  ///< true if a QuantizeLinear rounds these floats to `codes`
+  /// True if all `codes`, minus their zero points, are signed codes of as many bits.
+  bool is_centered = false;
 };
 
 /// Returns the number of bytes of the raw data of `tensor`. Throws FormatError, which does not

@@ -128,16 +128,22 @@ OnnxValue OnnxOperators::combined(const Op& op, OnnxValue a, OnnxValue b) {
   return result;
 }
 
-/// Converts Max and Min: a number among the inputs limits the others.
+/// Converts Max and Min: a number among the inputs limits the others, and an array of several
+/// numbers is an operand.
 template <class X>
 void ElementOperators::extreme() {
   constexpr bool larger = std::is_same_v<X, Maximum>;
   constexpr float most = std::numeric_limits<float>::max();
   std::optional<OnnxValue> a;
   std::optional<float> bound;
-  int rank = 0;  // of the numbers
+  int rank = 0;             // of the numbers
+  std::vector<int> arrays;  // inputs
   for (int k = 0; k < node.inputs(); ++k) {
     if (to.is_constant(node.input(k))) {
+      if (to.constant(node, k).shape.elements() != 1) {
+        arrays.push_back(k);
+        continue;
+      }
       const float number = to.floats(node, k, 1)[0];
       rank = std::max(rank, to.constant(node, k).shape.rank());
       bound = bound ? X::value(*bound, number) : number;
@@ -147,6 +153,7 @@ void ElementOperators::extreme() {
     }
   }
   require<FormatError>(a.has_value(), "all inputs are constants");
+  for (const int k : arrays) a = with_operand(X{}, std::move(*a), k, false, true);
   require<FormatError>(rank <= a->rank(), "a number of rank {} would add axes to {}", rank,
                        extents_text(a->shape));
   if (bound == 0 && larger) {

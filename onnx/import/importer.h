@@ -104,6 +104,15 @@ class OnnxImporter {
   /// Records that the codes of the constant `name` have a quantizer, or that other constants
   /// have them.
   void keep_codes(const std::string& name) { kept_codes_.insert(name); }
+  /// Records that the file stores the codes of a quantizer as `codes`, which have more bits.
+  void keep_storage(NodeId quantizer, OnnxCodes codes) {
+    storage_.insert_or_assign(quantizer, std::move(codes));
+  }
+  /// Returns the codes recorded for a quantizer, or null.
+  const OnnxCodes* storage_of(NodeId quantizer) const {
+    const auto found = storage_.find(quantizer);
+    return found == storage_.end() ? nullptr : &found->second;
+  }
   /// Returns notes about inputs and codes that the model has otherwise.
   const std::vector<std::string>& notes() const { return notes_; }
   /// True for an output of a refused node.
@@ -244,6 +253,7 @@ class OnnxImporter {
   std::set<std::string> needed_;
   std::set<std::string> coded_;
   std::set<std::string> kept_codes_;
+  std::map<NodeId, OnnxCodes> storage_;  // of quantizers with codes of fewer bits
   std::vector<std::string> notes_;
   OnnxDataFiles files_;
   const OnnxNode* current_ = nullptr;      // the node that is being added

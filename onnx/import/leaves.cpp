@@ -94,7 +94,11 @@ NodeId OnnxImporter::with_quantizer(const std::string& name, NodeId parameter) {
   if (const auto known = quantizers_.find(parameter.index); known != quantizers_.end()) {
     return known->second;
   }
-  const OnnxCodes& codes = *constant->codes;
+  OnnxCodes codes = *constant->codes;
+  if (constant->is_centered) {
+    codes.is_signed = true;
+    std::ranges::fill(codes.zero_points, 0);
+  }
   if (codes.block > 0) {
     return add_quantizer(parameter, codes, stored_blocks(name, *constant, parameter));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "qtape/onnx/import/operators.h"
+#include "qtape/onnx/import/quantized.h"
 
 namespace qtape {
 namespace {
@@ -183,7 +184,12 @@ std::vector<int64_t> MoveOperators::all_pads(const OnnxValue& a) {
 
 OnnxValue MoveOperators::constant_pad(OnnxValue a, const std::vector<int64_t>& pads) {
   float border = node.real("value", 0);
-  if (to.has_input(node, 2)) border = to.floats(node, 2, 1)[0];
+  if (to.holds_codes(node.input(0))) {
+    border =
+        onnx_value_of_code(to, a.id, to.has_input(node, 2) ? to.integers(node, 2).at(0) : 0);
+  } else if (to.has_input(node, 2)) {
+    border = to.floats(node, 2, 1)[0];
+  }
   const size_t rank = a.shape.size();
   std::vector<int64_t> begin(rank), end(rank);
   bool any = false;

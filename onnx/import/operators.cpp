@@ -121,12 +121,15 @@ bool OnnxOperators::moves_codes() const {
     }
     return true;
   }
+  if (node.type() == "Clip" || node.type() == "Pad") return true;
+  if (node.type() == "Resize" || node.type() == "Upsample") {
+    return node.text("mode", "nearest") == "nearest";
+  }
   if (node.type() != "Cast") return onnx_moves_codes(node.type());
   const OnnxValue* found = to.find_value(node.input(0));
   if (found == nullptr) return false;
   const auto quantizer = preceding_quantizer(to.graph(), found->id);
-  return quantizer && onnx_code_type(std::get<FakeQuantize>(to.graph()[*quantizer].op)) ==
-                          node.integer("to", 0);
+  return quantizer && onnx_code_type(to, *quantizer) == node.integer("to", 0);
 }
 
 void OnnxOperators::expect_codes() const {

@@ -112,7 +112,7 @@ struct OnnxOperators {
   NodeId is_positive(NodeId x);
   /// Multiplies a constant matrix by operand 1.
   void matmul_left();
-  /// True for a node that only moves codes, or casts them to the type that they have.
+  /// True for a node that only moves or clips codes, or casts them to the type that they have.
   bool moves_codes() const;
   /// Throws FormatError if the node computes with codes; marks codes that it gives.
   void expect_codes() const;

@@ -7,6 +7,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/operators.h"
+#include "qtape/onnx/import/quantized.h"
 
 namespace qtape {
 namespace {
@@ -125,6 +126,7 @@ void PointwiseOperators::shrink() {
 }
 
 void PointwiseOperators::clip() {
+  if (to.holds_codes(node.input(0))) return clip_onnx_codes(*this);
   const auto bound = [&](const char* name, int k, double usual) {
     if (node.has(name)) return double{node.real(name, 0)};
     return to.has_input(node, k) ? double{to.floats(node, k, 1)[0]} : usual;

@@ -17,11 +17,21 @@ bool onnx_moves_codes(std::string_view type);
 
 class OnnxImporter;
 
-/// Returns the codes of a quantizer of the imported graph.
+struct OnnxOperators;
+
+/// Returns the codes of a quantizer of the imported graph as the file stores them.
 OnnxCodes onnx_codes_of(const OnnxImporter& to, NodeId quantizer);
 
-/// Returns the element type of ONNX of the codes of a quantizer.
-int32_t onnx_code_type(const FakeQuantize& op);
+/// Returns the element type of ONNX in which the file stores the codes of a quantizer.
+int32_t onnx_code_type(const OnnxImporter& to, NodeId quantizer);
+
+/// Returns the value of a code in the grid of the codes that precede `id`. Throws FormatError
+/// if there are none.
+float onnx_value_of_code(const OnnxImporter& to, NodeId id, int64_t code);
+
+/// Converts a Clip of codes: a quantizer of fewer bits if the limits are those of its codes,
+/// otherwise limits of their values, quantized again.
+void clip_onnx_codes(const OnnxOperators& node);
 
 /// Returns the quantizer that rounds to `codes`, whose scales or blocks lie along `axis` of its
 /// operand if there are several.

@@ -134,7 +134,9 @@ NodeId StructureOperators::joined_codes(NodeId joined, const std::vector<NodeId>
   const Node& grid = to.graph()[*first];
   std::vector<NodeId> operands(grid.operands.begin(), grid.operands.end());
   operands[0] = joined;
-  return to.add(grid.op, operands, to.node_label(node, "joined"));
+  // Parts may have been clipped, to different limits.
+  const FakeQuantize op = quantizer_for(onnx_codes_of(to, *first), 0);
+  return to.add(op, operands, to.node_label(node, "joined"));
 }
 
 void StructureOperators::concat() {
