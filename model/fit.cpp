@@ -18,7 +18,6 @@
 #include "qtape/model/training/prefetcher.h"
 #include "qtape/model/training/progress.h"
 #include "qtape/model/training/recorder.h"
-#include "qtape/programs/console/standard_output.h"
 #include "qtape/optim/clip.h"
 
 namespace qtape {
@@ -149,10 +148,8 @@ class Run {
     if (options_.interruptible) interruption.emplace();
     std::optional<console::ProgressDisplay> display;
     if (options_.progress && ranks_.leads()) {
-      if (step_ == steps_) {
-        console::print("all {} epochs are finished: nothing to train\n", options_.epochs);
-      }
       display.emplace(step_, options_.loss_digits);
+      if (step_ == steps_) display->finished(options_.epochs);
     }
     std::vector<double> times(
         static_cast<size_t>(std::clamp<int64_t>(steps_ - step_, 0, max_times)));

@@ -147,6 +147,8 @@ class Search {
   bool note(NodeId id, const Verdict& verdict, const std::vector<NodeId>& from) {
     if (id.index < 0 || !cut_.insert(id).second) return false;
     const Node& node = graph_[id];
+    // Its sum is the one without integers.
+    if (std::holds_alternative<FakeQuantizeBias>(node.op)) return true;
     // The product before the bias is the one without integers.
     const bool bias = adds_bias(node.op) && cut_.contains(node.operands[0]);
     if (bias) return true;

@@ -287,14 +287,6 @@ Graph OnnxImporter::finish(const std::vector<std::string>& outputs) {
                     "its rows are the steps of all samples: reshape it to steps and samples");
       continue;
     }
-    const Shape& shape = graph_[value.id].type.shape;
-    if (shape.rank() > 0 && shape[0] != 1) {
-      problems_.add(fmt::format("output '{}'", printable(name)),
-                    fmt::format("it has {} rows for each sample, expected one: reshape it to "
-                                "[batch, ...]",
-                                shape[0]));
-      continue;
-    }
     // Answers are floats.
     if (!is_float(graph_[value.id].type.dtype)) value.id = add(Cast{}, {value.id});
     const bool image = value.rank() == 4 || (value.rank() == 3 && one_axis_);

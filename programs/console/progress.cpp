@@ -58,6 +58,10 @@ void ProgressDisplay::step(const Progress& progress) {
       terminal_columns()));
 }
 
+void ProgressDisplay::finished(int64_t epochs) {
+  print("all {} epochs are finished: nothing to train\n", epochs);
+}
+
 void ProgressDisplay::epoch(int64_t number, double loss, const std::string& result) {
   result_ = result;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();

@@ -34,6 +34,8 @@ class ProgressDisplay {
   explicit ProgressDisplay(int64_t first_step, int digits = 4);
 
   void step(const Progress& progress);
+  /// Says that no step is left of a run of that many epochs.
+  void finished(int64_t epochs);
   /// Displays the end of epoch `number` (from 1): its mean loss and its result, such as "test
   /// accuracy 93.10 %".
   void epoch(int64_t number, double loss, const std::string& result);

@@ -174,11 +174,3 @@ TEST_CASE("onnx: Max and Min take arrays of numbers before and after a value") {
   CHECK(extreme("Min", {"v", "x"}) == Numbers{0, -1, 1, -4});
   CHECK(extreme("Max", {"v", "one", "x"}) == Numbers{1, 2, 3, 0.5f});
 }
-
-TEST_CASE("onnx: outputs have one row for each sample") {
-  OnnxModel model({-1, 2});
-  model.integers("shape", {-1, 1}).node("Reshape", {"x", "shape"});
-  CHECK(error_of(model) ==
-        "m.onnx: output 'y': it has 2 rows for each sample, expected one: reshape it to "
-        "[batch, ...]");
-}

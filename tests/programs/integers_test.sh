@@ -17,7 +17,7 @@ done
 "$train" --samples 320 --layers 16,16 --epochs 1 --weight-bits 2 --activation-bits 2 --exact DoubleRounding --save "$work/exact.json" --checkpoint "$work/exact-c.json" --json "$work/exact-r.json" >/dev/null
 check "training in exact arithmetic" grep -q '"exact": "DoubleRounding"' "$work/exact-r.json"
 check "what it trained is what ships" "$tool" verify "$work/exact.json" --data "$digits" --requantization DoubleRounding --random 100 >/dev/null
-check "resuming in another arithmetic" exits 2 '--exact: the checkpoint was made with another value' "$train" --resume "$work/exact-c.json" --exact SingleRounding
+check "resuming in another arithmetic" exits 2 '--exact: the checkpoint is from a run with DoubleRounding, got SingleRounding' "$train" --resume "$work/exact-c.json" --exact SingleRounding
 check "verify takes every requantization" test "$("$tool" verify "$work/i-mlp.json" --data "$digits" | grep -c ': 0 mismatches between')" = 4
 
 finish

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "qtape/calibrate/calibration.h"
@@ -12,6 +13,7 @@
 #include "qtape/model/feed.h"
 #include "qtape/model/quantization.h"
 #include "qtape/model/recipe.h"
+#include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -121,6 +123,31 @@ struct CalibrateReport : Preparation {
   }
 };
 
+/// Returns the most bits of the codes of values that depend on inputs; 0 without such codes.
+int most_activation_bits(const Graph& graph) {
+  const std::vector<bool> constant = constant_nodes(graph);
+  int most = 0;
+  for (const NodeId id : quantizers(graph)) {
+    if (constant[at(id)]) continue;
+    const CodeLimits limits = grid_of(graph, id).limits;
+    const auto span = static_cast<uint32_t>(limits.q_max - limits.q_min);
+    most = std::max(most, static_cast<int>(std::bit_width(span)));
+  }
+  return most;
+}
+
+/// Prints how many quantizers completion added, and warns if others have more bits.
+void say_added(const Graph& before, const Graph& after, const CalibrateOptions& options) {
+  const auto added = static_cast<int64_t>(quantizers(after).size() - quantizers(before).size());
+  console::print("added {}, with {} bits for activations\n", counted(added, "quantizer"),
+                 options.activation_bits);
+  const int most = most_activation_bits(before);
+  if (added == 0 || most <= options.activation_bits) return;
+  console::print(
+      "warning: other activations have {} bits; --activation-bits {} adds such quantizers\n",
+      most, most);
+}
+
 /// Returns the model with its own quantizers, or with new ones whose states calibration fills.
 Model with_some_quantizers(Model model, const CalibrateOptions& options, Preparation& report) {
   const bool has_some = !quantizers(model.graph()).empty();
@@ -141,7 +168,9 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
   if (options.signed_activations) {
     made.input = with_signed_codes(std::get<FakeQuantize>(*made.input));
   }
-  model = with_quantizers(model, made);
+  Model added = with_quantizers(model, made);
+  if (has_some) say_added(model.graph(), added.graph(), options);
+  model = std::move(added);
   judge_quantized(model.graph(), options.float_parts, report);
   return model;
 }
@@ -261,9 +290,9 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   // Batches are full.
   report.samples = std::min(options.images, data.train.size()) / extent * extent;
   fmt::print("calibration with {} of {} samples\n", report.samples, data.train.size());
-  fmt::print("{}{}, without quantizers{} {}{}{}\n", same ? "" : "test: ",
-             counted(data.test.size(), "sample"), report.in_float.score ? "" : ":",
-             score(report.in_float), heading(report.in_float),
+  fmt::print("{}{}, without quantizers{} {}{}{}\n",
+             same ? "" : "test: ", counted(data.test.size(), "sample"),
+             report.in_float.score ? "" : ":", score(report.in_float), heading(report.in_float),
              non_finite_text(report.in_float.non_finite_answers));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {

@@ -194,10 +194,10 @@ void note_bytes(const data::Dataset& set, const DataNeeds& needs) {
 void require_labels(const DataOptions& options, const DataNeeds& needs) {
   if (!options.trains || options.input.empty() || !options.labels.empty()) return;
   for (const data::WantedInput& each : needs.others) {
-    require<ArgumentError>(each.dtype != DType::S32,
-                           "--labels is missing: the loss of {} compares an output with '{}' {}",
-                           needs.file, printable(each.name),
-                           to_string(TensorType{each.dtype, each.sample}));
+    require<ArgumentError>(
+        each.dtype != DType::S32,
+        "--labels is missing: the loss of {} compares an output with '{}' {}", needs.file,
+        printable(each.name), to_string(TensorType{each.dtype, each.sample}));
   }
 }
 

@@ -100,7 +100,7 @@ void print(const ImportReport& report) {
   fmt::print("{}, {} with weights, {}\n", counted(report.nodes, "node"),
              counted(report.layers, "layer"), counted(report.parameters, "parameter"));
   for (const std::string& each : report.left_out) fmt::print("{}\n", each);
-  if (!report.unquantized_parts.empty()) {
+  if (!report.unquantized_parts.empty() && report.float_parts.empty()) {
     fmt::print("qtape calibrate --complete adds the quantizers that are missing\n");
   }
 }
@@ -114,6 +114,18 @@ bool is_tflite_file(const std::string& path) {
   std::array<char, 8> bytes{};
   file.read(bytes.data(), bytes.size());
   return file && is_tflite({bytes.data(), bytes.size()});
+}
+
+/// Throws GraphError for an answer that no command can run.
+void require_rows(const Graph& graph) {
+  for (const NodeId id : graph.answers()) {
+    const Shape& shape = graph[id].type.shape;
+    const int64_t rows = shape.rank() > 0 ? shape[0] : 0;
+    check(rows == 1,
+          "output {}: it has {} rows for each sample, expected one: reshape it to "
+          "[batch, ...]",
+          graph.describe(id), rows);
+  }
 }
 
 /// Reads the file in the format in which it begins.
@@ -159,6 +171,7 @@ void import_model(const ImportCommand& command) {
   SavedModel imported = imported_model(command, files, report);
   check_values(command.model, imported, report);
   const Model model = naming<GraphError>(command.model, [&] {
+    require_rows(imported.graph);
     Model made = prepared(Model(std::move(imported)), command.float_parts, report);
     judge_unquantized(made.graph(), true, report);
     return made;

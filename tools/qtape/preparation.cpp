@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/rewrite_layers.h"
@@ -81,8 +82,13 @@ void print(std::string_view text, const std::vector<Finding>& parts) {
   }
 }
 
-void judge(const std::vector<Finding>& parts, bool allowed) {
-  if (!allowed) require_no_float_parts(parts, "--float-parts leaves them in floats");
+void judge(const Graph& graph, const std::vector<Finding>& parts, bool allowed) {
+  if (!allowed) {
+    require_no_float_parts(parts, quantizers(graph).empty()
+                                      ? "--float-parts leaves them in floats"
+                                      : "--float-parts leaves them in floats, and qtape train "
+                                        "then replaces quantizers of fixed scales");
+  }
   print("remains in floats", parts);
 }
 
@@ -90,7 +96,7 @@ void judge(const std::vector<Finding>& parts, bool allowed) {
 
 void judge(const Graph& graph, bool allowed, Preparation& report) {
   report.float_parts = float_parts(graph);
-  judge(report.float_parts, allowed);
+  judge(graph, report.float_parts, allowed);
 }
 
 void judge_unquantized(const Graph& graph, bool allowed, Preparation& report) {
@@ -123,7 +129,7 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
     });
     if (same != more.end()) more.erase(same);
   }
-  judge(more, allowed);
+  judge(graph, more, allowed);
   report.float_parts.insert(report.float_parts.end(), more.begin(), more.end());
 }
 
