@@ -118,9 +118,8 @@ void Judge::add(int64_t first, int64_t count, std::span<const std::span<const fl
 }
 
 Evaluation Judge::result() {
-  Evaluation result{.samples = samples_,
-                    .outputs_sha256 = hex(hash_.digest()),
-                    .non_finite = non_finite_};
+  Evaluation result{
+      .samples = samples_, .outputs_sha256 = hex(hash_.digest()), .non_finite = non_finite_};
   for (Each& each : answers_) {
     AnswerHash answer{.label = each.label};
     if (each.scorer) answer.score = each.scorer->score();

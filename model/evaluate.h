@@ -32,7 +32,7 @@ struct Evaluation {
   std::optional<double> accuracy = {};
   std::string outputs_sha256 = {};       ///< of all answers in their dtype, sample by sample
   std::vector<AnswerHash> outputs = {};  ///< one per answer if there are several; else empty
-  int64_t non_finite = 0;  ///< number of samples with a NaN or infinite answer
+  int64_t non_finite = 0;                ///< number of samples with a NaN or infinite answer
   bool operator==(const Evaluation&) const = default;
 };
 

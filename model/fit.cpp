@@ -147,10 +147,8 @@ class Run {
     std::optional<console::Interruption> interruption;
     if (options_.interruptible) interruption.emplace();
     std::optional<console::ProgressDisplay> display;
-    if (options_.progress && ranks_.leads()) {
-      display.emplace(step_, options_.loss_digits);
-      if (step_ == steps_) display->finished(options_.epochs);
-    }
+    if (options_.progress && ranks_.leads()) display.emplace(step_, options_.loss_digits);
+    if (display && step_ == steps_) display->finished(options_.epochs);
     std::vector<double> times(
         static_cast<size_t>(std::clamp<int64_t>(steps_ - step_, 0, max_times)));
     size_t taken = 0;
@@ -322,11 +320,10 @@ class Run {
       return resume_record();
     }
     std::error_code ignored;
-    if (options_.checkpoint.empty() || !std::filesystem::exists(options_.checkpoint, ignored)) {
-      return;
-    }
-    const SavedModel saved = load_model(options_.checkpoint);
-    naming<FormatError>(options_.checkpoint, [&] {
+    const std::string& file = options_.checkpoint;
+    if (file.empty() || !std::filesystem::exists(file, ignored)) return;
+    const SavedModel saved = load_model(file);
+    naming<FormatError>(file, [&] {
       require<FormatError>(
           saved.graph.with_batch(options_.batch) == model_.graph().with_batch(options_.batch),
           "/nodes: the graph is not that of the model");

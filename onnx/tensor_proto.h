@@ -26,6 +26,8 @@ struct OnnxCodes {
   int64_t block = 0;                      ///< indices of a block; 0 if there are no blocks
   bool operator==(const OnnxCodes&) const = default;
 
+  int64_t lowest() const { return is_signed ? -(int64_t{1} << (bits - 1)) : 0; }
+  int64_t highest() const { return lowest() + (int64_t{1} << bits) - 1; }
   /// True for the 32-bit codes of biases, which have no quantizer of their own.
   bool of_sums() const { return bits == 32; }
 };

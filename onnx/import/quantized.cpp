@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/quantizer_of.h"
@@ -20,7 +19,6 @@ namespace {
 struct CodeOperators : OnnxOperators {
   void quantize();
   void dequantize();
-  void clip();
 
   OnnxCodes codes(int k, int32_t type, const Shape* shape);
   void read_zero_points(OnnxCodes& codes, int k, int32_t type, const OnnxConstant& scale);
@@ -28,8 +26,6 @@ struct CodeOperators : OnnxOperators {
   OnnxConstant values_of(const OnnxConstant& stored, const OnnxCodes& codes);
   void quantize_constant(OnnxConstant found, int32_t type);
   bool rounds_between(NodeId quantizer, NodeId id) const;
-  NodeId quantized(NodeId x, const OnnxCodes& codes, const FakeQuantize& op);
-  int64_t limit(int k, int64_t usual);
   void dequantize_constant(const OnnxConstant& stored);
   void dequantize_value();
   OnnxCodes codes_of(NodeId quantizer) const { return onnx_codes_of(to, quantizer); }
@@ -62,36 +58,11 @@ int32_t type_of(const OnnxCodes& codes) { return type_of(codes.bits, codes.is_si
 
 bool is_signed(const FakeQuantize& op) { return op.range != CodeRange::Unsigned; }
 
-int64_t lowest_of(const OnnxCodes& codes) {
-  return codes.is_signed ? -(int64_t{1} << (codes.bits - 1)) : 0;
-}
-
-int64_t highest_of(const OnnxCodes& codes) {
-  return lowest_of(codes) + (int64_t{1} << codes.bits) - 1;
-}
-
 /// Returns int8, uint4 and the like, or the number of another type.
 std::string type_text(int32_t type) {
   const auto found = std::ranges::find(code_types, type, &CodeType::type);
   if (found == std::end(code_types)) return fmt::format("type {}", type);
   return fmt::format("{}int{}", found->is_signed ? "" : "u", found->bits);
-}
-
-/// Bits and range of codes.
-struct CodeGrid {
-  int bits;
-  CodeRange range;
-};
-
-/// Returns the grid with the codes `low` to `high`, if there is one.
-std::optional<CodeGrid> grid_with(int64_t low, int64_t high) {
-  for (int bits = 2; bits <= 16; ++bits) {
-    for (const CodeRange range : {CodeRange::Unsigned, CodeRange::Full, CodeRange::Narrow}) {
-      const CodeLimits limits = grid_of(FakeQuantize{.bits = bits, .range = range}).limits;
-      if (limits.q_min == low && limits.q_max == high) return CodeGrid{bits, range};
-    }
-  }
-  return std::nullopt;
 }
 
 CodeRange range_of(const OnnxCodes& codes) {
@@ -154,6 +125,17 @@ FakeQuantize quantizer_for(const OnnxCodes& codes, int axis) {
   FakeQuantize op = quantizer_for(codes.bits, range_of(codes), qparams, axis);
   if (codes.block > 0) op.axis = axis, op.group_size = codes.block;
   return op;
+}
+
+NodeId add_onnx_quantizer(OnnxImporter& to, const OnnxNode& node, NodeId x,
+                          const OnnxCodes& codes, const FakeQuantize& op) {
+  const std::string label = to.node_label(node, "quantized");
+  std::vector<NodeId> operands = {x, to.add_state(label + ".scale", {1}, {codes.scales[0]})};
+  if (op.scheme == Scheme::Affine) {
+    operands.push_back(
+        to.add_state(label + ".zero_point", {1}, {static_cast<float>(codes.zero_points[0])}));
+  }
+  return to.add(op, operands, label);
 }
 
 /// Reads scales and zero points, inputs `k` and `k` + 1, of codes of an ONNX type, 0 if the
@@ -249,7 +231,7 @@ void CodeOperators::quantize() {
   OnnxValue a = x();
   const auto before = preceding_quantizer(to.graph(), a.id);
   const bool same = before && codes_of(*before) == own && !rounds_between(*before, a.id);
-  if (!same) a.id = quantized(a.id, own, quantizer_for(own, 0));
+  if (!same) a.id = add_onnx_quantizer(to, node, a.id, own, quantizer_for(own, 0));
   give(std::move(a));
 }
 
@@ -265,7 +247,7 @@ void CodeOperators::quantize_constant(OnnxConstant found, int32_t type) {
     found.floats[0] = kernels::value_of(code, q);
     found.unrounded = false;
   }
-  const int64_t lowest = lowest_of(own), half = int64_t{1} << (own.bits - 1);
+  const int64_t lowest = own.lowest(), half = int64_t{1} << (own.bits - 1);
   found.is_centered = std::ranges::all_of(own.zero_points,
                                           [&](int64_t zero) { return lowest - zero == -half; });
   found.codes = std::move(own);
@@ -278,17 +260,6 @@ bool CodeOperators::rounds_between(NodeId quantizer, NodeId id) const {
     if (rounds(to.graph()[id].op)) return true;
   }
   return false;
-}
-
-/// Adds a quantizer of x with scale and zero point of `codes`.
-NodeId CodeOperators::quantized(NodeId x, const OnnxCodes& codes, const FakeQuantize& op) {
-  const std::string label = to.node_label(node, "quantized");
-  std::vector<NodeId> operands = {x, to.add_state(label + ".scale", {1}, {codes.scales[0]})};
-  if (op.scheme == Scheme::Affine) {
-    operands.push_back(
-        to.add_state(label + ".zero_point", {1}, {static_cast<float>(codes.zero_points[0])}));
-  }
-  return to.add(op, operands, label);
 }
 
 void CodeOperators::dequantize() {
@@ -309,7 +280,7 @@ void CodeOperators::dequantize_constant(const OnnxConstant& stored) {
          "the type of the codes is not known: add a zero point");
   settle();
   const OnnxCodes own = codes(1, stored.type, &stored.shape);
-  const int64_t low = lowest_of(own), high = highest_of(own);
+  const int64_t low = own.lowest(), high = own.highest();
   const auto outside = std::ranges::find_if(
       stored.integers, [&](int64_t code) { return code < low || code > high; });
   if (outside != stored.integers.end()) {
@@ -343,46 +314,6 @@ OnnxConstant CodeOperators::values_of(const OnnxConstant& stored, const OnnxCode
   return values;
 }
 
-/// Returns a limit of a Clip, input `k`, or `usual` without one.
-int64_t CodeOperators::limit(int k, int64_t usual) {
-  if (!to.has_input(node, k)) return usual;
-  const std::vector<int64_t> numbers = to.integers(node, k);
-  require<FormatError>(numbers.size() == 1, "input {} must be one integer, got {}", k,
-                       numbers.size());
-  return numbers[0];
-}
-
-void CodeOperators::clip() {
-  OnnxValue a = moved_x();
-  const auto quantizer = preceding_quantizer(to.graph(), a.id);
-  expect(quantizer.has_value(), "input 0 has no codes of a QuantizeLinear");
-  settle();
-  const OnnxCodes stored = codes_of(*quantizer);
-  // As ONNX defines it, the upper end wins where they cross.
-  const int64_t high =
-      std::clamp(limit(2, highest_of(stored)), lowest_of(stored), highest_of(stored));
-  const int64_t low = std::clamp(limit(1, lowest_of(stored)), lowest_of(stored), high);
-  if (low == lowest_of(stored) && high == highest_of(stored)) return give(std::move(a));
-  FakeQuantize op = quantizer_for(stored, 0);
-  const std::optional<CodeGrid> grid = grid_with(low, high);
-  const int64_t zero = stored.zero_points[0];
-  if (!grid || zero < low || zero > high) {
-    const auto value = [&](int64_t code) {
-      return static_cast<float>(code - zero) * stored.scales[0];
-    };
-    const NodeId clamped = to.add(Clamp{.low = value(low), .high = value(high)}, {a.id});
-    a.id = quantized(clamped, stored, op);
-    return give(std::move(a));
-  }
-  op.bits = grid->bits;
-  op.range = grid->range;
-  // A quantizer of the same scale that clips more replaces the preceding one.
-  if (a.id == *quantizer) a.id = to.graph()[a.id].operands[0];
-  a.id = quantized(a.id, stored, op);
-  to.keep_storage(a.id, stored);
-  give(std::move(a));
-}
-
 /// Passes on values that lie on a grid already.
 void CodeOperators::dequantize_value() {
   OnnxValue a = moved_x();
@@ -405,7 +336,5 @@ constexpr OnnxOperator code_rows[] = {
 }  // namespace
 
 std::span<const OnnxOperator> code_conversions() { return code_rows; }
-
-void clip_onnx_codes(const OnnxOperators& node) { convert<&CodeOperators::clip>(node); }
 
 }  // namespace qtape

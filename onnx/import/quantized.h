@@ -17,6 +17,7 @@ bool onnx_moves_codes(std::string_view type);
 
 class OnnxImporter;
 
+class OnnxNode;
 struct OnnxOperators;
 
 /// Returns the codes of a quantizer of the imported graph as the file stores them.
@@ -36,6 +37,10 @@ void clip_onnx_codes(const OnnxOperators& node);
 /// Returns the quantizer that rounds to `codes`, whose scales or blocks lie along `axis` of its
 /// operand if there are several.
 FakeQuantize quantizer_for(const OnnxCodes& codes, int axis);
+
+/// Adds a quantizer of x, whose scale and zero point are those of `codes`.
+NodeId add_onnx_quantizer(OnnxImporter& to, const OnnxNode& node, NodeId x,
+                          const OnnxCodes& codes, const FakeQuantize& op);
 
 /// Adds a rounding to the grid of their sums to biases of products whose operands are
 /// quantized; `values` holds those of all leaves. Adds a note for each bias that this changes,

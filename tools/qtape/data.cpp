@@ -201,7 +201,8 @@ void require_labels(const DataOptions& options, const DataNeeds& needs) {
   }
 }
 
-data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
+/// Throws ArgumentError for options that lack others, or exclude each other.
+void check_options(const DataOptions& options) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: --data is already given");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
@@ -215,6 +216,10 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
                          "--holdout: --test-input is already given");
   require<ArgumentError>(options.test_input.empty() || !options.input.empty(),
                          "--test-input needs --input");
+}
+
+data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
+  check_options(options);
   require_labels(options, needs);
   if (!options.directory.empty()) return data::mnist(options.directory);
   if (!options.input.empty()) {
