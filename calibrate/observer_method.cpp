@@ -262,12 +262,4 @@ std::vector<ObserverMethod> methods_from_data() {
   return methods;
 }
 
-std::string names_from_data() {
-  std::string names;
-  for (const ObserverMethod& method : methods_from_data()) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(method));
-  }
-  return names;
-}
-
 }  // namespace qtape

@@ -204,8 +204,6 @@ std::string_view name_of(const ObserverMethod& method);
 std::string to_string(const ObserverMethod& method);
 /// All methods that need data, with their default settings.
 std::vector<ObserverMethod> methods_from_data();
-/// Their names, as in "MinMax, MovingAverage, ...".
-std::string names_from_data();
 
 namespace detail {
 

@@ -317,17 +317,9 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
 void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--output needs one observer, got all");
-  for (const std::string& each : {options.observer, options.weight_observer}) {
-    require<ArgumentError>(each != FixedScale::name,
-                           "{} needs a scale, which cannot be given here", FixedScale::name);
-  }
   require<ArgumentError>(
       options.observer != "search" || options.weight_observer == usual_choice,
       "--weight-observer has no effect with --observer search, which tries all for weights");
-  const bool named = options.observer != "all" && options.observer != "search" &&
-                     options.observer != usual_choice;
-  if (named) (void)observer_method(options.observer);
-  if (options.weight_observer != usual_choice) (void)observer_method(options.weight_observer);
   examples::OutputFiles files;
   // The model may be replaced, its data may not.
   files.reads(options.data.paths());
@@ -363,14 +355,20 @@ Command add_calibrate(CLI::App& app) {
   add_data(calibrate, o->data, o->threads);
   add_json(calibrate, o->json);
   calibrate.add_option("-o,--output,--save", o->save, "write the calibrated model here");
-  calibrate
-      .add_option(
-          "--observer", o->observer,
-          names_from_data() +
-              "; usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: "
-              "the best for each quantizer; all: a table")
-      ->capture_default_str();
+  std::vector<std::string> observers = {std::string(usual_choice)};
+  for (const ObserverMethod& method : methods_from_data()) {
+    observers.emplace_back(name_of(method));
+  }
+  const std::vector<std::string> of_weights = observers;
+  observers.insert(observers.end(), {"search", "all"});
+  CLI::Option& observer = *calibrate.add_option(
+      "--observer", o->observer,
+      "usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: the best for "
+      "each quantizer; all: a table");
+  examples::take_one_of(observer, std::move(observers));
+  observer.capture_default_str();
   add_settings(calibrate, *o);
+  examples::take_one_of(*calibrate.get_option("--weight-observer"), of_weights);
   examples::add_setting(calibrate, &QuantizationRecipe::weight_codes, o->weight_codes);
   return {&calibrate, [o, &calibrate] {
             for (const char* name : {"--weight-bits", "--activation-bits",

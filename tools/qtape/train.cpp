@@ -225,9 +225,8 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
   }
   if (options.batch < command.batch) {
     console::print(
-        "the data have only {} samples, fewer than the usual batch of {}; each batch has all of "
-        "them\n",
-        options.batch, command.batch);
+        "the data have only {}, fewer than the usual batch of {}; each batch has all of them\n",
+        counted(options.batch, "sample"), command.batch);
   }
   const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
   check(result.skipped_batches < result.step,
