@@ -27,7 +27,7 @@ check "a run equals a single run" same "$(hash_of sweep/weight_bits=8,seed=3)" "
 check "finished runs are not repeated" same "$(grep -c ': finished in' "$work/out")" 0
 
 # A sweep that is killed, and then its run, from the run's checkpoint.
-grid long.json '{"seed": [1, 2]}' --epochs 40 --checkpoint-every 1
+grid long.json '{"seed": [1, 2]}' --epochs 40 --checkpoint-every 5
 "$tool" sweep "$work/long.json" --output "$work/killed" >/dev/null &
 job=$!
 while [ ! -s "$work/killed/seed=1/checkpoint.json" ] && kill -0 $job; do sleep 0.01; done
@@ -40,7 +40,7 @@ check "it continues" "$tool" sweep "$work/long.json" --output "$work/killed"
 check "a run that continues equals a single run" same "$(hash_of killed/seed=1)" "$(field "$work/single.json" parameters_sha256)"
 
 # One of two sweeps is killed: the other one takes over its run.
-grid shared.json '{"seed": [1, 2, 3, 4]}' --epochs 40 --checkpoint-every 1
+grid shared.json '{"seed": [1, 2, 3, 4]}' --epochs 40 --checkpoint-every 5
 "$tool" sweep "$work/shared.json" --output "$work/shared" >"$work/out" &
 job=$!
 while [ ! -s "$work/shared/seed=1/checkpoint.json" ] && kill -0 $job; do sleep 0.01; done
