@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Samples, labels and answers of commands: which they use, and which they refuse: data_test.sh BUILD_FOLDER
+source "$(dirname "$0")/common.sh"
+
+array() { # array FILE DTYPE SHAPE: what follows on standard input is its data
+  { printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }" && cat; } >"$work/$1"
+}
+zeros() { head -c "$1" /dev/zero; }
+zeros 9408 | array x.npy '<f4' '3, 784'
+{ zeros 3136 && printf '\x00\x00\xc0\x7f' && zeros 6268; } | array nan.npy '<f4' '3, 784'
+printf '\x01\x02\x03' | array y.npy '|u1' '3,'
+printf '\x01\x0b\x03' | array large.npy '|u1' '3,'
+arrays=(--input "$work/x.npy" --labels "$work/y.npy")
+
+"$train" "${short[@]}" --weight-bits 0 --activation-bits 0 --save "$work/f.json" >/dev/null
+"$tool" calibrate "$work/f.json" --data "$digits" --images 600 -o "$work/q.json" >"$work/calibrate.txt"
+check "calibration states its samples, in whole batches" grep -qx 'calibration with 500 of 640 samples' "$work/calibrate.txt"
+"$tool" calibrate "$work/f.json" "${arrays[@]}" --images 2 --json "$work/report.json" >/dev/null
+check "a report has their number" grep -qx '  "samples": 2,' "$work/report.json"
+
+for model in f q; do
+  "$tool" replay "$work/$model.json" --input "$work/nan.npy" --labels "$work/y.npy" --json "$work/replay.json" >"$work/replay.txt"
+  check "$model: answers that are NaN are counted" grep -q '^3 samples, accuracy .* %, 1 sample with NaN or infinite answers$' "$work/replay.txt"
+  check "$model: in the report, too" same 1 "$(field "$work/replay.json" non_finite_answers)"
+done
+
+check "labels that are no class" exits 2 "--labels: $work/large.npy: the data have 12 classes, the model has 10: sample 1 has label 11" "$tool" replay "$work/f.json" --input "$work/x.npy" --labels "$work/large.npy"
+check "a loss needs labels" exits 2 "--labels is missing: the loss of $work/f.json compares an output with 'labels' s32[]" "$tool" train "$work/f.json" --float --input "$work/x.npy" -o "$work/t.json"
+check "test samples need labels" exits 2 '--test-input needs --test-labels for a score, as --labels is given' "$tool" train "$work/f.json" --float "${arrays[@]}" --test-input "$work/x.npy" -o "$work/t.json"
+
+run=("$tool" train "$work/f.json" --float --data "$digits" --epochs 2 --threads 1)
+"${run[@]}" --holdout 100 --checkpoint "$work/c.json" >/dev/null
+resume=("$tool" train "$work/c.json" --data "$digits" --threads 1 --resume)
+check "a resumed run holds out the same samples" grep -qx 'all 2 epochs are finished: nothing to train' <("${resume[@]}")
+check "and no others" exits 2 '--holdout: the checkpoint is from a run with 100, got 99' "${resume[@]}" --holdout 99
+finish
