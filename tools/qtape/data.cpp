@@ -118,13 +118,13 @@ void require_known_classes(const data::Dataset& set, size_t index, std::string_v
 void check_targets(const data::Dataset& set, std::string_view option, const std::string& file,
                    const DataNeeds& needs) {
   for (const size_t index : target_columns(set)) {
+    require_known_classes(set, index, option, file, needs);
     const data::Column& column = set.columns()[index];
     const auto of_column = [&](const data::WantedInput& input) {
       return input.sample.elements() == column.sample.elements() &&
              (input.dtype != DType::S32 || !is_float(column.sample.dtype));
     };
     if (std::ranges::any_of(needs.others, of_column)) continue;
-    require_known_classes(set, index, option, file, needs);
     std::string expected;
     for (const data::WantedInput& answer : needs.answers) {
       std::vector<int64_t> batch = {1};
