@@ -162,3 +162,11 @@ TEST_CASE("rewrite quantized: a last Softmax is left out with its quantizer") {
   net.graph.set_outputs({net.add(Cast{}, {largest})});
   CHECK(last_softmaxes(net.graph).empty());
 }
+
+TEST_CASE("rewrite quantized: networks that have integers do not change") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const test::Settled net(test::any_net(seed), seed);
+    CHECK(!rewrite_layers(net.graph, net.parameters).model);
+  }
+}
