@@ -13,7 +13,6 @@ namespace {
 
 struct ClipOperators : OnnxOperators {
   void clip();
-  int64_t limit(int k, int64_t usual);
 };
 
 /// Bits and range of codes.
@@ -35,15 +34,6 @@ std::optional<CodeGrid> grid_with(int64_t low, int64_t high) {
 
 }  // namespace
 
-/// Returns a limit of a Clip, input `k`, or `usual` without one.
-int64_t ClipOperators::limit(int k, int64_t usual) {
-  if (!to.has_input(node, k)) return usual;
-  const std::vector<int64_t> numbers = to.integers(node, k);
-  require<FormatError>(numbers.size() == 1, "input {} must be one integer, got {}", k,
-                       numbers.size());
-  return numbers[0];
-}
-
 void ClipOperators::clip() {
   OnnxValue a = moved_x();
   const auto quantizer = preceding_quantizer(to.graph(), a.id);
@@ -52,8 +42,8 @@ void ClipOperators::clip() {
   const OnnxCodes stored = onnx_codes_of(to, *quantizer);
   // As ONNX defines it, the upper end wins where they cross.
   const int64_t high =
-      std::clamp(limit(2, stored.highest()), stored.lowest(), stored.highest());
-  const int64_t low = std::clamp(limit(1, stored.lowest()), stored.lowest(), high);
+      std::clamp(to.integer(node, 2, stored.highest()), stored.lowest(), stored.highest());
+  const int64_t low = std::clamp(to.integer(node, 1, stored.lowest()), stored.lowest(), high);
   if (low == stored.lowest() && high == stored.highest()) return give(std::move(a));
   FakeQuantize op = quantizer_for(stored, 0);
   const std::optional<CodeGrid> grid = grid_with(low, high);

@@ -369,6 +369,14 @@ std::vector<int64_t> OnnxImporter::integers(const OnnxNode& node, int k) const {
   return found.integers;
 }
 
+int64_t OnnxImporter::integer(const OnnxNode& node, int k, int64_t usual) const {
+  if (!has_input(node, k)) return usual;
+  const std::vector<int64_t> numbers = integers(node, k);
+  require<FormatError>(numbers.size() == 1, "input {} must be one integer, got {}", k,
+                       numbers.size());
+  return numbers[0];
+}
+
 std::optional<std::vector<int64_t>> OnnxImporter::integers_or(const OnnxNode& node,
                                                               const char* name, int k) const {
   if (node.has(name)) return node.integers(name);

@@ -143,6 +143,8 @@ class OnnxImporter {
   const OnnxConstant& constant(const OnnxNode& node, int k) const;
   std::vector<float> floats(const OnnxNode& node, int k, int64_t count) const;
   std::vector<int64_t> integers(const OnnxNode& node, int k) const;
+  /// Returns a constant integer, or `usual` if the node has no input `k`.
+  int64_t integer(const OnnxNode& node, int k, int64_t usual) const;
   /// Returns an integer list that is an attribute in old opsets and an input in later ones.
   std::optional<std::vector<int64_t>> integers_or(const OnnxNode& node, const char* name,
                                                   int k) const;

@@ -185,8 +185,7 @@ std::vector<int64_t> MoveOperators::all_pads(const OnnxValue& a) {
 OnnxValue MoveOperators::constant_pad(OnnxValue a, const std::vector<int64_t>& pads) {
   float border = node.real("value", 0);
   if (to.holds_codes(node.input(0))) {
-    border =
-        onnx_value_of_code(to, a.id, to.has_input(node, 2) ? to.integers(node, 2).at(0) : 0);
+    border = onnx_value_of_code(to, a.id, to.integer(node, 2, 0));
   } else if (to.has_input(node, 2)) {
     border = to.floats(node, 2, 1)[0];
   }
