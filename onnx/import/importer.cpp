@@ -361,29 +361,6 @@ std::vector<float> OnnxImporter::floats(const OnnxNode& node, int k, int64_t cou
   return found.floats;
 }
 
-std::vector<int64_t> OnnxImporter::integers(const OnnxNode& node, int k) const {
-  const OnnxConstant& found = constant(node, k);
-  require<FormatError>(!found.is_float && found.shape.rank() <= 1,
-                       "input {}, '{}', must hold integers of rank 0 or 1", k,
-                       printable(node.input(k)));
-  return found.integers;
-}
-
-int64_t OnnxImporter::integer(const OnnxNode& node, int k, int64_t usual) const {
-  if (!has_input(node, k)) return usual;
-  const std::vector<int64_t> numbers = integers(node, k);
-  require<FormatError>(numbers.size() == 1, "input {} must be one integer, got {}", k,
-                       numbers.size());
-  return numbers[0];
-}
-
-std::optional<std::vector<int64_t>> OnnxImporter::integers_or(const OnnxNode& node,
-                                                              const char* name, int k) const {
-  if (node.has(name)) return node.integers(name);
-  if (!has_input(node, k)) return std::nullopt;
-  return integers(node, k);
-}
-
 void OnnxImporter::give(const OnnxNode& node, OnnxValue value, int k) {
   values_[node.output(k)] = std::move(value);
 }

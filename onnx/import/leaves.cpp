@@ -1,4 +1,4 @@
-// Labels of imported nodes, and parameters and states from constants of the file.
+// Constants that nodes read: labels, parameters, states and integers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -201,6 +201,29 @@ NodeId OnnxImporter::add_leaf(Op leaf, const std::string& name, Tensor tensor) {
   const std::string label = free_label(name);
   parameters_[label] = std::move(tensor);
   return add(std::move(leaf), {}, label);
+}
+
+std::vector<int64_t> OnnxImporter::integers(const OnnxNode& node, int k) const {
+  const OnnxConstant& found = constant(node, k);
+  require<FormatError>(!found.is_float && found.shape.rank() <= 1,
+                       "input {}, '{}', must hold integers of rank 0 or 1", k,
+                       printable(node.input(k)));
+  return found.integers;
+}
+
+int64_t OnnxImporter::integer(const OnnxNode& node, int k, int64_t usual) const {
+  if (!has_input(node, k)) return usual;
+  const std::vector<int64_t> numbers = integers(node, k);
+  require<FormatError>(numbers.size() == 1, "input {} must be one integer, got {}", k,
+                       numbers.size());
+  return numbers[0];
+}
+
+std::optional<std::vector<int64_t>> OnnxImporter::integers_or(const OnnxNode& node,
+                                                              const char* name, int k) const {
+  if (node.has(name)) return node.integers(name);
+  if (!has_input(node, k)) return std::nullopt;
+  return integers(node, k);
 }
 
 }  // namespace qtape
