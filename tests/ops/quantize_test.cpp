@@ -1,4 +1,4 @@
-// Quantize and Dequantize against FakeQuantize and independent formulas.
+// Quantize, Dequantize and FakeQuantize with all attributes against independent formulas.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -6,6 +6,7 @@
 #include "qtape/engine/print.h"
 #include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/quantize_trial.h"
+#include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
 using test::difference;
@@ -26,12 +27,17 @@ void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = 
   const Values dy = test::random_values(trial.shape.elements(), turn);
   auto quantize = trial.quantize(options);
   auto dequantize = trial.dequantize(options);
+  auto fake = trial.fake_quantize(options);
   std::string found = difference(quantize.forward(), trial.codes);
-  found += difference(dequantize.forward(), trial.faked());
+  found += difference(dequantize.forward(), trial.y(false));
+  found += difference(fake.forward(), trial.y(true));
   found += difference(quantize.backward(dy)[0], trial.dx(dy, base));
   found += difference(dequantize.backward(dy)[0], trial.dq(dy, base));
-  const bool fault =
-      quantize.status().fault.text != nullptr || dequantize.status().fault.text != nullptr;
+  found += difference(fake.backward(dy)[0], trial.masked(dy, base));
+  bool fault = false;
+  for (OpRun* run : {&quantize, &dequantize, &fake}) {
+    fault = fault || run->status().fault.text != nullptr;
+  }
   INFO(to_string(trial.op), " of ", to_string(TensorType{dtype_of<S>, trial.shape}));
   CHECK(found == "");
   CHECK_FALSE(fault);
@@ -42,18 +48,17 @@ template <class F>
 void for_each_quantize(F f) {
   for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
     for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
-      for (auto mask : {MaskRule::Code, MaskRule::Value}) {
-        for (auto rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
-          for (auto division : {Division::Exact, Division::Reciprocal}) {
-            for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
-              for (int bits : {1, 2, 3, 4, 8, 9, 16}) {
-                if (bits == 1 && range != CodeRange::Unsigned) continue;
-                f(Quantize{bits, {}, {}, range, scheme, rounding, division, placement, mask});
-              }
-            }
-          }
-        }
-      }
+      test::for_each_attribute({1, 2, 3, 4, 8, 9, 16}, [&](const FakeQuantize& each) {
+        f(Quantize{each.bits,
+                   {},
+                   {},
+                   each.range,
+                   scheme,
+                   each.rounding,
+                   each.division,
+                   placement,
+                   each.mask});
+      });
     }
   }
 }
