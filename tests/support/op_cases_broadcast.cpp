@@ -108,7 +108,7 @@ OpCase add_bias() {
              const NodeId y = linear(graph, x,
                                      {.out = 5,
                                       .weight_quantizer = FakeQuantize{.axis = 0},
-                                      .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
+                                      .input_quantizer = ema,
                                       .bias_on_grid = false,
                                       .label = "fc"});
              graph.set_outputs({y});
@@ -169,7 +169,6 @@ OpCase mat_mul() {
         const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
         const NodeId w = graph.add(
             Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
-        const FakeQuantize ema{.scale_mode = EMA{}};
         const NodeId y =
             graph.add(MatMul{}, {add_quantizer(graph, x, ema, "x"),
                                  add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w")});
@@ -206,7 +205,6 @@ OpCase mat_mul() {
 /// One slope for each channel, single slopes and negative ones, between quantizers of 8 and of
 /// 16 bits, and after another function.
 NodeId prelu_net(Graph& graph) {
-  const FakeQuantize ema{.scale_mode = EMA{}};
   const FakeQuantize wide = ema.with(&FakeQuantize::bits, 16);
   const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
   // `settle` draws what is called a bias.
@@ -274,15 +272,14 @@ std::vector<OpCase> broadcast_cases() {
   const auto smaller = [](double a, double b) { return a <= b || std::isnan(a) ? a : b; };
   OpCase maximum = choice_case(Maximum{}, larger);
   OpCase minimum = choice_case(Minimum{}, smaller);
-  const auto of = [](const Op& op) { return OpUse{op, {{{4, 6}}, {{4, 6}}}}; };
-  add.integer = converts(of(Add{}));
-  sub.integer = converts(of(Sub{}));
-  mul.integer = converts(of(Mul{}));
+  for (OpCase* each : {&add, &sub, &mul}) {
+    each->integer = converts({each->uses[0].op, {{{4, 6}}, {{4, 6}}}});
+  }
   maximum.integer = converts({Maximum{}, {{{4, 6}}, {{4, 1}}}});
   minimum.integer = converts({Minimum{}, {{{4, 1}}, {{4, 6}}}});
   div.integer = refused(
       "has integers only if both operands are functions of the same codes: replace it with an op that has an integer form, or end the model before it",
-      of(Div{}));
+      {Div{}, {{{4, 6}}, {{4, 6}}}});
   return {mat_mul(), add_bias(), add, sub, mul, div, prelu(), maximum, minimum};
 }
 

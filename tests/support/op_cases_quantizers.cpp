@@ -167,7 +167,7 @@ OpCase fake_quantize() {
       .gradient = straight_through,
       .straight_through = true,
       .dtypes = floats,
-      .integer = converts_as(FakeQuantize{.scale_mode = EMA{}}),
+      .integer = converts_as(ema),
       .refusals = {{FakeQuantize{}, {s32({4})}, takes_floats}}};
   using X = FakeQuantize;
   const TensorType x = f32({4, 6});
@@ -322,58 +322,56 @@ OpCase quantize() {
                         .range = CodeRange::Unsigned,
                         .scheme = Scheme::Affine,
                         .mask = MaskRule::Value};
-  OpCase c{
-      .value =
-          [](const OpUse& use, Arrays x) {
-            const FakeQuantize op = grid_op(use.op);
-            const bool is_unsigned = op.range == CodeRange::Unsigned;
-            const DType narrow = is_unsigned ? DType::U8 : DType::S8;
-            const DType wide = is_unsigned ? DType::U16 : DType::S16;
-            Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
-            in_compute_type(x[0], [&]<class T>() {
-              const auto qparams = element_qparams<T>(use, x);
-              for (size_t i = 0; i < qparams.size(); ++i) {
-                y.values.push_back(static_cast<double>(
-                    oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
-              }
-            });
-            return y;
-          },
-      .uses = {{four, {data({67}), scales({0.25})}},
-               {four, {data({0}), scales({0.25})}},
-               {four, {data({99}, Fill::Halves), scales({1})}},
-               {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
-               {Quantize{.bits = 16, .range = CodeRange::Unsigned},
-                {data({1025}), scales({0.0001})}},
-               {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
-      .large = {{four, {data({70003}), scales({0.25})}}},
-      .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
-      .gradient =
-          [](const OpUse& use, Arrays x, const Array& dy) {
-            std::vector<Values> gradients = straight_through(use, x, dy);
-            in_compute_type(x[0], [&]<class T>() {
-              const auto qparams = element_qparams<T>(use, x);
-              for (size_t i = 0; i < qparams.size(); ++i) {
-                const T g = static_cast<T>(gradients[0][i]);
-                gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
-              }
-            });
-            return gradients;
-          },
-      .straight_through = true,
-      .dtypes = floats,
-      .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or end the model before it",
-          [](Graph& graph) {
-            const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-            const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
-            const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
-            const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
-            const FakeQuantize ema{.scale_mode = EMA{}};
-            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-            return q;
-          }),
-      .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
+  OpCase c{.value =
+               [](const OpUse& use, Arrays x) {
+                 const FakeQuantize op = grid_op(use.op);
+                 const bool is_unsigned = op.range == CodeRange::Unsigned;
+                 const DType narrow = is_unsigned ? DType::U8 : DType::S8;
+                 const DType wide = is_unsigned ? DType::U16 : DType::S16;
+                 Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
+                 in_compute_type(x[0], [&]<class T>() {
+                   const auto qparams = element_qparams<T>(use, x);
+                   for (size_t i = 0; i < qparams.size(); ++i) {
+                     y.values.push_back(static_cast<double>(
+                         oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
+                   }
+                 });
+                 return y;
+               },
+           .uses = {{four, {data({67}), scales({0.25})}},
+                    {four, {data({0}), scales({0.25})}},
+                    {four, {data({99}, Fill::Halves), scales({1})}},
+                    {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
+                    {Quantize{.bits = 16, .range = CodeRange::Unsigned},
+                     {data({1025}), scales({0.0001})}},
+                    {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
+           .large = {{four, {data({70003}), scales({0.25})}}},
+           .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
+           .gradient =
+               [](const OpUse& use, Arrays x, const Array& dy) {
+                 std::vector<Values> gradients = straight_through(use, x, dy);
+                 in_compute_type(x[0], [&]<class T>() {
+                   const auto qparams = element_qparams<T>(use, x);
+                   for (size_t i = 0; i < qparams.size(); ++i) {
+                     const T g = static_cast<T>(gradients[0][i]);
+                     gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
+                   }
+                 });
+                 return gradients;
+               },
+           .straight_through = true,
+           .dtypes = floats,
+           .integer = refused(no_integers,
+                              [](Graph& graph) {
+                                const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+                                const NodeId scale =
+                                    graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
+                                const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
+                                const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
+                                graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+                                return q;
+                              }),
+           .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
   const TensorType x = f32({4, 6});
   const TensorType one = f32({1});
   refuse(c, {x, one},
@@ -394,53 +392,47 @@ OpCase quantize() {
   return c;
 }
 
+/// Returns f(i, c) times the scale of c for each element i of channel c, in the type of y.
+template <class F>
+Values dequantized(const OpUse& use, Arrays x, const F& f) {
+  const auto& op = std::get<Dequantize>(use.op);
+  const FakeQuantize grid{.axis = op.axis, .group_size = op.group_size};
+  Values all;
+  dispatch_compute(op.dtype, [&]<class T>() {
+    for (size_t i = 0; i < x[0].values.size(); ++i) {
+      const size_t k = oracle_channel(i, x[0].type.shape, grid);
+      const T steps = static_cast<T>(f(i, k));
+      all.push_back(double{static_cast<T>(steps * static_cast<T>(x[1].values[k]))});
+    }
+  });
+  return all;
+}
+
 OpCase dequantize() {
   OpCase c{
       .value =
           [](const OpUse& use, Arrays x) {
-            const auto& op = std::get<Dequantize>(use.op);
-            const FakeQuantize grid{.axis = op.axis, .group_size = op.group_size};
-            Array y{{op.dtype, x[0].type.shape}, {}};
-            in_compute_type(y, [&]<class T>() {
-              for (size_t i = 0; i < x[0].values.size(); ++i) {
-                const size_t k = oracle_channel(i, x[0].type.shape, grid);
-                const double zero = x.size() > 2 ? x[2].values[k] : 0;
-                const T steps = static_cast<T>(x[0].values[i] - zero);
-                const T scale = static_cast<T>(x[1].values[k]);
-                y.values.push_back(double{static_cast<T>(steps * scale)});
-              }
-            });
-            return y;
+            return Array{{std::get<Dequantize>(use.op).dtype, x[0].type.shape},
+                         dequantized(use, x, [&](size_t i, size_t k) {
+                           return x[0].values[i] - (x.size() > 2 ? x[2].values[k] : 0);
+                         })};
           },
       .bench = {{Dequantize{}, {integers(DType::S8, {256, 512}, -127, 128), scales({0.01})}}},
       .gradient =
           [](const OpUse& use, Arrays x, const Array& dy) {
-            const auto& op = std::get<Dequantize>(use.op);
-            const FakeQuantize grid{.axis = op.axis, .group_size = op.group_size};
             std::vector<Values> gradients(x.size());
-            dispatch_compute(op.dtype, [&]<class T>() {
-              for (size_t i = 0; i < dy.values.size(); ++i) {
-                const T scale =
-                    static_cast<T>(x[1].values[oracle_channel(i, x[0].type.shape, grid)]);
-                gradients[0].push_back(
-                    double{static_cast<T>(static_cast<T>(dy.values[i]) * scale)});
-              }
-            });
+            gradients[0] = dequantized(use, x, [&](size_t i, size_t) { return dy.values[i]; });
             return gradients;
           },
       .straight_through = true,
       .dtypes = {DType::F32},
-      .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or end the model before it",
-          [](Graph& graph) {
-            const Input codes{.dtype = DType::S8, .shape = {4, 6}};
-            const NodeId q = graph.add(codes, {}, "q");
-            const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
-            const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
-            const FakeQuantize ema{.scale_mode = EMA{}};
-            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-            return y;
-          })};
+      .integer = refused(no_integers, [](Graph& graph) {
+        const NodeId q = graph.add(Input{.dtype = DType::S8, .shape = {4, 6}}, {}, "q");
+        const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
+        const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
+        graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+        return y;
+      })};
   const TensorType one = f32({1});
   const TensorType q{DType::S8, {4, 6}};
   refuse(c, Dequantize{},
@@ -517,7 +509,7 @@ OpCase quantize_bias() {
         graph.set_outputs({linear(graph, x,
                                   {.out = 5,
                                    .weight_quantizer = FakeQuantize{.axis = 0},
-                                   .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
+                                   .input_quantizer = ema,
                                    .label = "fc"})});
         return graph.at("fc.bias.quantized");
       }),

@@ -10,10 +10,6 @@ namespace qtape::test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-const std::string no_integers =
-    "has no integer form: replace it with an op that has an integer form, or end the model "
-    "before it";
-
 /// Returns x with extent 1 along `axes`, or along all axes if empty.
 Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
   Shape kept = x;
@@ -158,7 +154,6 @@ OpCase arg_max() {
       .bench = {{ArgMax{}, {{{256, 512}}}}},
       .integer = converts([](Graph& graph) {
         const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-        const FakeQuantize ema{.scale_mode = EMA{}};
         const NodeId y = graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")});
         graph.set_outputs({y});
         return y;
