@@ -1,5 +1,5 @@
-// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients compared with differences,
-// initialization.
+// FakeQuantizeLSQ and FakeQuantizePACT: gradients compared with differences, initialization.
+// See quantize_test.cpp for the values and dx of LSQ.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,42 +54,6 @@ double difference(Bench& bench, double& at, double step) {
 }
 
 }  // namespace
-
-TEST_CASE("lsq: values and dx are those of a fixed quantizer, at every granularity") {
-  test::for_each_attribute([](const FakeQuantize& base) {
-    for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
-      for (auto axis : {std::optional<int>{}, std::optional<int>{0}, std::optional<int>{1}}) {
-        const FakeQuantizeLSQ each{.bits = base.bits,
-                                   .axis = axis,
-                                   .range = base.range,
-                                   .scheme = scheme,
-                                   .rounding = base.rounding,
-                                   .division = base.division,
-                                   .mask = base.mask};
-        FakeQuantize same = base.with(&FakeQuantize::scheme, scheme);
-        same.axis = axis;
-        same.scale_mode = Fixed{};
-        QuantizerBench<float, float, FakeQuantizeLSQ> learned(each, {6, 35});
-        QuantizerBench<float, float> fixed(same, {6, 35});
-        learned.x = fixed.x = random_floats(210, 3);
-        learned.dy = fixed.dy = random_floats(210, 4);
-        const float scale = 1.5f / static_cast<float>(grid_of(each).limits.q_max);
-        for (size_t c = 0; c < learned.state.size(); ++c) {
-          fixed.state[c] = scale * static_cast<float>(c + 1);
-          learned.state[c] = c % 2 == 0 ? fixed.state[c] : -fixed.state[c];
-          learned.zero_point[c] = 0.6f;
-          fixed.zero_point[c] = 1.0f;
-        }
-        learned.forward(mode::qat);
-        fixed.forward(mode::qat);
-        CHECK(learned.y == fixed.y);
-        learned.backward();
-        fixed.backward();
-        CHECK(learned.dx == fixed.dx);
-      }
-    }
-  });
-}
 
 TEST_CASE("lsq: the scale's gradient is that of differences and the straight-through part") {
   for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {

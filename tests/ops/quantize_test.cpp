@@ -1,4 +1,5 @@
-// Quantize, Dequantize and FakeQuantize with all attributes against independent formulas.
+// Quantize, Dequantize, FakeQuantize and FakeQuantizeLSQ with all attributes against
+// independent formulas.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -33,10 +34,17 @@ void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = 
   found += difference(fake.forward(), trial.y(true));
   found += difference(quantize.backward(dy)[0], trial.dx(dy, base));
   found += difference(dequantize.backward(dy)[0], trial.dq(dy, base));
-  found += difference(fake.backward(dy)[0], trial.masked(dy, base));
+  found += difference(fake.backward(dy)[0], trial.masked(dy, base, true));
   bool fault = false;
   for (OpRun* run : {&quantize, &dequantize, &fake}) {
     fault = fault || run->status().fault.text != nullptr;
+  }
+  // Its zero points are added after rounding.
+  if (trial.op.zero_point == ZeroPoint::AfterRounding) {
+    auto learned = trial.learned(options);
+    found += difference(learned.forward(), trial.y(false));
+    found += difference(learned.backward(dy)[0], trial.masked(dy, base, false));
+    fault = fault || learned.status().fault.text != nullptr;
   }
   INFO(to_string(trial.op), " of ", to_string(TensorType{dtype_of<S>, trial.shape}));
   CHECK(found == "");
@@ -48,7 +56,7 @@ template <class F>
 void for_each_quantize(F f) {
   for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
     for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
-      test::for_each_attribute({1, 2, 3, 4, 8, 9, 16}, [&](const FakeQuantize& each) {
+      const auto visit = [&](const FakeQuantize& each) {
         f(Quantize{each.bits,
                    {},
                    {},
@@ -58,7 +66,8 @@ void for_each_quantize(F f) {
                    each.division,
                    placement,
                    each.mask});
-      });
+      };
+      test::for_each_attribute(visit, {1, 2, 3, 4, 8, 9, 16});
     }
   }
 }

@@ -121,10 +121,10 @@ struct Trial {
       return stored<S>(base + (inside ? g : T(0)));
     });
   }
-  /// Returns dy mask, added to `base`; NaN is outside.
-  Values masked(const Values& dy, T base) const {
+  /// Returns dy mask, added to `base`; a NaN is outside.
+  Values masked(const Values& dy, T base, bool with_nan) const {
     return each([&](size_t i) {
-      const bool inside = i != nan && oracle_inside(x[i], qparams[i], fake);
+      const bool inside = !(with_nan && i == nan) && oracle_inside(x[i], qparams[i], fake);
       return stored<S>(base + (inside ? stored<S>(static_cast<T>(dy[i])) : T(0)));
     });
   }
@@ -150,6 +150,22 @@ struct Trial {
     std::vector<Values> numbers = values;
     if (nan < x.size()) numbers[0][nan] = x_nan;
     return {fake, types, numbers, options};
+  }
+  /// FakeQuantizeLSQ with scales of both signs and zero points that round to those of the
+  /// others.
+  OpRun learned(RunOptions options = {}) const {
+    const FakeQuantizeLSQ lsq{.bits = op.bits,
+                              .axis = op.axis,
+                              .group_size = op.group_size,
+                              .range = op.range,
+                              .scheme = op.scheme,
+                              .rounding = op.rounding,
+                              .division = op.division,
+                              .mask = op.mask};
+    std::vector<Values> numbers = values;
+    for (size_t c = 1; c < numbers[1].size(); c += 2) numbers[1][c] = -numbers[1][c];
+    for (size_t c = 0; numbers.size() > 2 && c < numbers[2].size(); ++c) numbers[2][c] += 0.4;
+    return {lsq, types, numbers, options};
   }
 };
 

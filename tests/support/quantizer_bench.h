@@ -122,7 +122,7 @@ void check_calls(QuantizerBench<T, T, X>& bench, const std::vector<Call<T>>& cal
 
 /// Calls f with every combination of the attributes that affect codes and masks.
 template <class F>
-void for_each_attribute(std::initializer_list<int> all_bits, F f) {
+void for_each_attribute(F f, std::initializer_list<int> all_bits = {2, 3, 4, 8, 16}) {
   for (int bits : all_bits) {
     for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
       if (bits == 1 && range != CodeRange::Unsigned) continue;
@@ -140,10 +140,6 @@ void for_each_attribute(std::initializer_list<int> all_bits, F f) {
       }
     }
   }
-}
-template <class F>
-void for_each_attribute(F f) {
-  for_each_attribute({2, 3, 4, 8, 16}, f);
 }
 
 }  // namespace qtape::test
