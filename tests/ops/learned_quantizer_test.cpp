@@ -1,5 +1,6 @@
 // FakeQuantizeLSQ and FakeQuantizePACT: gradients compared with differences, initialization.
-// See quantize_test.cpp for the values and dx of LSQ.
+// See quantize_test.cpp for the values and dx of LSQ, and the table of ops for sums of
+// gradients.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -93,44 +94,6 @@ TEST_CASE("lsq: the zero point's gradient is that of differences") {
   CHECK(bench.dzero_point[0] ==
         doctest::Approx(factor * difference(bench, bench.zero_point[0], 1.0)).epsilon(1e-12));
   CHECK(std::fabs(bench.dzero_point[0]) > 1e-5);
-}
-
-TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, and add up") {
-  for (auto [axis, group] : {std::pair<int, int64_t>{0, 0}, {1, 0}, {1, 16}, {0, 5}}) {
-    FakeQuantizeLSQ op{.bits = 4, .axis = axis, .scheme = Scheme::Affine};
-    if (group > 0) op.group_size = group;
-    const auto run = [&](int threads) {
-      QuantizerBench<float, float, FakeQuantizeLSQ> bench(op, {50, 1600}, threads);
-      bench.x = random_floats(80000, 1);
-      bench.dy = random_floats(80000, 2);
-      std::ranges::fill(bench.state, 0.05f);
-      bench.train();
-      return bench;
-    };
-    auto one = run(1);
-    const auto three = run(3);
-    CHECK(one.dstate == three.dstate);
-    CHECK(one.dzero_point == three.dzero_point);
-    CHECK(one.dx == three.dx);
-    // Sums of one channel, in double.
-    const ChannelMap map({50, 1600}, granularity_of(op));
-    double sum = 0;
-    for (size_t i = 0; i < one.x.size(); ++i) {
-      if (map(static_cast<int64_t>(i)) != map.channels - 1) continue;
-      const double z = double{one.x[i] / 0.05f};
-      const double inside = std::nearbyint(z) - z;
-      sum += double{one.dy[i]} * (std::nearbyint(z) > 7    ? 7
-                                  : std::nearbyint(z) < -7 ? -7
-                                                           : inside);
-    }
-    const double n = 80000.0 / static_cast<double>(map.channels);
-    CHECK(one.dstate.back() == doctest::Approx(sum / std::sqrt(n * 7)).epsilon(1e-4));
-    const auto once = one.dstate;
-    one.x_wanted = false;
-    one.backward(true);
-    for (size_t c = 0; c < once.size(); ++c) CHECK(one.dstate[c] == once[c] + once[c]);
-    CHECK(one.dx == three.dx);
-  }
 }
 
 TEST_CASE("lsq: the first observed batch initialises, others only read") {

@@ -476,7 +476,7 @@ OpCase quantize_bias() {
                   {.shape = {b[0], 5}, .sources = w}}};
   };
   const Values four = {0.25, 0.1, 1e-12, 3};
-  return {
+  OpCase c{
       .value =
           [](const OpUse& each, Arrays x) {
             Array y = x[0];
@@ -519,6 +519,17 @@ OpCase quantize_bias() {
                    {FakeQuantizeBias{},
                     {f32({3, 5}), f32({3, 5}), f32({4, 5})},
                     "b must be [n], got [3, 5]"}}};
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const Values biases = {0.0,  -0.0, 0.0625, 0.1875, -0.0625, -0.1875,      0.3,
+                         1e30, -3e8, 1e-30,  inf,    -inf,    std::nan(""), 5e-324};
+  for (const auto& [s_x, s_w] : std::vector<std::pair<double, double>>{
+           {0.5, 0.25}, {0.1, 0.3}, {1e-12, 1e-12}, {2e-38, 2e-38}, {1e30, 1e4}}) {
+    c.uses.push_back({FakeQuantizeBias{},
+                      {{.shape = {14}, .values = biases},
+                       {.shape = {3, 5}, .sources = {s_x}},
+                       {.shape = {14, 5}, .sources = {s_w}}}});
+  }
+  return c;
 }
 
 }  // namespace
