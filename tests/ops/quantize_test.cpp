@@ -113,23 +113,12 @@ TEST_CASE("quantize: large tensors are cut anywhere, by any number of threads") 
     Shape shape;
     Granularity granularity;
   };
-  const std::vector<Case> cases = {{{0}, {}},
-                                   {{0, 3}, {1, {}}},
-                                   {{}, {}},
-                                   {{5001}, {}},
-                                   {{70003}, {}},
-                                   {{3, 20000}, {0, {}}},
-                                   {{64, 768}, {0, {}}},
-                                   {{700, 100}, {0, {}}},
-                                   {{130, 16}, {0, {}}},
-                                   {{4, 40000}, {1, {}}},
-                                   {{1400, 48}, {1, {}}},
-                                   {{300, 224}, {1, 32}},
-                                   {{64, 48}, {1, 16}},
-                                   {{2, 40000}, {1, 20000}},
-                                   {{2, 300, 7}, {1, 3}},
-                                   {{3, 21000, 2}, {1, {}}}};
-  for (const Case& c : cases) {
+  for (const Case& c :
+       {Case{{0}, {}}, Case{{0, 3}, {1, {}}}, Case{{}, {}}, Case{{5001}, {}}, Case{{70003}, {}},
+        Case{{3, 20000}, {0, {}}}, Case{{64, 768}, {0, {}}}, Case{{700, 100}, {0, {}}},
+        Case{{130, 16}, {0, {}}}, Case{{4, 40000}, {1, {}}}, Case{{1400, 48}, {1, {}}},
+        Case{{300, 224}, {1, 32}}, Case{{64, 48}, {1, 16}}, Case{{2, 40000}, {1, 20000}},
+        Case{{2, 300, 7}, {1, 3}}, Case{{3, 21000, 2}, {1, {}}}}) {
     for (auto mask : {MaskRule::Code, MaskRule::Value}) {
       const Quantize op{.bits = 4,
                         .axis = c.granularity.axis,

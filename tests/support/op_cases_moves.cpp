@@ -123,18 +123,14 @@ OpCase transpose() {
         for (size_t k = 0; k < to.size(); ++k) at[static_cast<size_t>(permutation[k])] = to[k];
         return 0;
       });
-  add_shapes<Transpose>(c, {{{}, {3, 4}},
-                            {{}, {}},
-                            {{}, {5}},
-                            {{.permutation = {0, 1}}, {3, 4}},
-                            {{.permutation = {1, 0}}, {33, 17}},
-                            {{}, {2, 3, 4}},
-                            {{.permutation = {1, 2, 0}}, {2, 3, 4}},
-                            {{.permutation = {1, 0, -1}}, {2, 3, 4}},
-                            {{.permutation = {0, 3, 1, 2}}, {2, 3, 1, 4}},
-                            {{.permutation = {3, 1, 0, 2}}, {2, 3, 4, 5}},
-                            {{}, {0, 3}},
-                            {{}, {1, 1025}}});
+  using Row = std::pair<Transpose, Shape>;
+  add_shapes<Transpose>(
+      c,
+      {Row{{}, {3, 4}}, Row{{}, {}}, Row{{}, {5}}, Row{{.permutation = {0, 1}}, {3, 4}},
+       Row{{.permutation = {1, 0}}, {33, 17}}, Row{{}, {2, 3, 4}},
+       Row{{.permutation = {1, 2, 0}}, {2, 3, 4}}, Row{{.permutation = {1, 0, -1}}, {2, 3, 4}},
+       Row{{.permutation = {0, 3, 1, 2}}, {2, 3, 1, 4}},
+       Row{{.permutation = {3, 1, 0, 2}}, {2, 3, 4, 5}}, Row{{}, {0, 3}}, Row{{}, {1, 1025}}});
   c.large = {{Transpose{}, {{{300, 301}}}},
              {Transpose{.permutation = {0, 3, 1, 2}}, {{{9, 20, 20, 30}}}}};
   c.bench = {{Transpose{}, {{{256, 512}}}}};
@@ -170,25 +166,20 @@ OpCase concat() {
         for (; along >= x[k].type.shape[axis]; ++k) along -= x[k].type.shape[axis];
         return static_cast<int>(k);
       });
-  const std::vector<std::pair<Concat, std::vector<Shape>>> table = {
-      {{}, {{3, 4}, {2, 4}}},
-      {{}, {{3}, {5}}},
-      {{}, {{3, 4}, {1, 4}}},
-      {{.axis = 1}, {{3, 4}, {3, 2}}},
-      {{.axis = 1}, {{2, 3, 2}, {2, 2, 2}}},
-      {{.axis = 1, .count = 3}, {{2, 3}, {2, 1}, {2, 4}}},
-      {{.axis = -1, .count = 3}, {{2, 3, 1}, {2, 3, 17}, {2, 3, 5}}},
-      {{.axis = 1, .count = 3}, {{2, 1, 4}, {2, 3, 4}, {2, 2, 4}}},
-      {{.axis = -3}, {{2, 3, 4}, {1, 3, 4}}},
-      {{.count = 1}, {{5}}},
-      {{.count = 1}, {{2, 3}}},
-      {{.axis = 1, .count = 3}, {{2, 3}, {2, 0}, {2, 4}}},
-      {{.axis = 0}, {{2, 0}, {3, 0}}},
-      {{.axis = 1}, {{0, 2}, {0, 3}}},
-      {{.axis = 0}, {{0, 2}, {0, 2}}},
-      {{.axis = 1}, {{3, 1025}, {3, 511}}},
-      {{.axis = 1, .count = 64}, std::vector<Shape>(64, Shape{2, 1})}};
-  for (const auto& [op, shapes] : table) c.uses.push_back(joined(op, shapes));
+  using Row = std::pair<Concat, std::vector<Shape>>;
+  for (const auto& [op, shapes] :
+       {Row{{}, {{3, 4}, {2, 4}}}, Row{{}, {{3}, {5}}}, Row{{}, {{3, 4}, {1, 4}}},
+        Row{{.axis = 1}, {{3, 4}, {3, 2}}}, Row{{.axis = 1}, {{2, 3, 2}, {2, 2, 2}}},
+        Row{{.axis = 1, .count = 3}, {{2, 3}, {2, 1}, {2, 4}}},
+        Row{{.axis = -1, .count = 3}, {{2, 3, 1}, {2, 3, 17}, {2, 3, 5}}},
+        Row{{.axis = 1, .count = 3}, {{2, 1, 4}, {2, 3, 4}, {2, 2, 4}}},
+        Row{{.axis = -3}, {{2, 3, 4}, {1, 3, 4}}}, Row{{.count = 1}, {{5}}},
+        Row{{.count = 1}, {{2, 3}}}, Row{{.axis = 1, .count = 3}, {{2, 3}, {2, 0}, {2, 4}}},
+        Row{{.axis = 0}, {{2, 0}, {3, 0}}}, Row{{.axis = 1}, {{0, 2}, {0, 3}}},
+        Row{{.axis = 0}, {{0, 2}, {0, 2}}}, Row{{.axis = 1}, {{3, 1025}, {3, 511}}},
+        Row{{.axis = 1, .count = 64}, std::vector<Shape>(64, Shape{2, 1})}}) {
+    c.uses.push_back(joined(op, shapes));
+  }
   c.large = {joined({}, {{90000}, {170001}}), joined({.axis = 1}, {{70000, 3}, {70000, 4}}),
              joined({.axis = -1, .count = 3}, {{7, 9, 6001}, {7, 9, 1}, {7, 9, 4000}})};
   c.bench = {joined({.axis = 1}, {{256, 256}, {256, 256}})};
@@ -229,25 +220,19 @@ OpCase slice() {
         at[static_cast<size_t>(from_front(op.axis, x))] += ends(op, x).first;
         return 0;
       });
-  add_shapes<Slice>(c, {{{.begin = 1, .end = 3}, {4, 3}},
-                        {{}, {5}},
-                        {{.begin = 2}, {5}},
-                        {{.begin = 1, .end = 2}, {4, 3}},
-                        {{.begin = -2}, {4, 3}},
-                        {{.begin = -4, .end = -1}, {4, 3}},
-                        {{.axis = 1, .begin = 1, .end = 3}, {3, 4}},
-                        {{.axis = 1, .begin = 1, .end = 3}, {2, 4}},
-                        {{.axis = -1, .begin = 1, .end = 2}, {3, 4}},
-                        {{.axis = -1, .begin = -3, .end = -1}, {2, 5}},
-                        {{.axis = 1, .begin = 1}, {2, 3, 5}},
-                        {{.axis = 1, .begin = 2}, {2, 3, 2}},
-                        {{.axis = -2, .end = -1}, {2, 3, 5}},
-                        {{.axis = 1, .begin = 500, .end = 1025}, {3, 1100}},
-                        {{.axis = 1, .begin = 2, .end = 2}, {3, 4}},
-                        {{.begin = 4}, {4, 3}},
-                        {{}, {0, 3}},
-                        {{.axis = 1, .begin = 1}, {0, 3}},
-                        {{.begin = 1}, {3, 0}}});
+  using Row = std::pair<Slice, Shape>;
+  add_shapes<Slice>(
+      c, {Row{{.begin = 1, .end = 3}, {4, 3}}, Row{{}, {5}}, Row{{.begin = 2}, {5}},
+          Row{{.begin = 1, .end = 2}, {4, 3}}, Row{{.begin = -2}, {4, 3}},
+          Row{{.begin = -4, .end = -1}, {4, 3}}, Row{{.axis = 1, .begin = 1, .end = 3}, {3, 4}},
+          Row{{.axis = 1, .begin = 1, .end = 3}, {2, 4}},
+          Row{{.axis = -1, .begin = 1, .end = 2}, {3, 4}},
+          Row{{.axis = -1, .begin = -3, .end = -1}, {2, 5}},
+          Row{{.axis = 1, .begin = 1}, {2, 3, 5}}, Row{{.axis = 1, .begin = 2}, {2, 3, 2}},
+          Row{{.axis = -2, .end = -1}, {2, 3, 5}},
+          Row{{.axis = 1, .begin = 500, .end = 1025}, {3, 1100}},
+          Row{{.axis = 1, .begin = 2, .end = 2}, {3, 4}}, Row{{.begin = 4}, {4, 3}},
+          Row{{}, {0, 3}}, Row{{.axis = 1, .begin = 1}, {0, 3}}, Row{{.begin = 1}, {3, 0}}});
   c.large = {{Slice{.begin = 1001, .end = -7}, {{{300000}}}},
              {Slice{.axis = 1, .begin = 1, .end = 4}, {{{70000, 7}}}},
              {Slice{.axis = 1, .begin = 3}, {{{5, 9, 10001}}}}};
@@ -289,18 +274,18 @@ OpCase pad() {
         return inside ? 0 : -1;
       });
   c.dtypes = computed;
-  add_shapes<Pad>(c, {{{.begin = {0, 1, 2, 0}, .end = {0, 2, 1, 0}}, {2, 3, 4, 3}},
-                      {{.begin = {0, 1, 0}, .end = {0, 0, 3}, .value = 0.1}, {2, 3, 4}},
-                      {{.begin = {1, 2}, .end = {2, 1}, .value = -2.5}, {3, 4}},
-                      {{.begin = {2, 0}, .end = {0, 0}}, {3, 4}},
-                      {{.begin = {0, 0}, .end = {0, 0}, .value = 9}, {3, 4}},
-                      {{.begin = {1025}, .end = {3}, .value = 7}, {17}},
-                      {{}, {}},
-                      {{.begin = {1, 0}, .end = {0, 0}, .value = 3}, {0, 3}},
-                      {{.begin = {0, 1}, .end = {1, 1}, .value = 3}, {3, 0}},
-                      {{.begin = {1, 1}, .end = {0, 1}, .value = 3}, {0, 2}},
-                      {{.begin = {0, 1}, .end = {0, 0}}, {0, 2}},
-                      {{.begin = {0, 1, 0}, .end = {0, 1, 0}}, {2, 3, 0}}});
+  using Row = std::pair<Pad, Shape>;
+  add_shapes<Pad>(c, {Row{{.begin = {0, 1, 2, 0}, .end = {0, 2, 1, 0}}, {2, 3, 4, 3}},
+                      Row{{.begin = {0, 1, 0}, .end = {0, 0, 3}, .value = 0.1}, {2, 3, 4}},
+                      Row{{.begin = {1, 2}, .end = {2, 1}, .value = -2.5}, {3, 4}},
+                      Row{{.begin = {2, 0}, .end = {0, 0}}, {3, 4}},
+                      Row{{.begin = {0, 0}, .end = {0, 0}, .value = 9}, {3, 4}},
+                      Row{{.begin = {1025}, .end = {3}, .value = 7}, {17}}, Row{{}, {}},
+                      Row{{.begin = {1, 0}, .end = {0, 0}, .value = 3}, {0, 3}},
+                      Row{{.begin = {0, 1}, .end = {1, 1}, .value = 3}, {3, 0}},
+                      Row{{.begin = {1, 1}, .end = {0, 1}, .value = 3}, {0, 2}},
+                      Row{{.begin = {0, 1}, .end = {0, 0}}, {0, 2}},
+                      Row{{.begin = {0, 1, 0}, .end = {0, 1, 0}}, {2, 3, 0}}});
   c.large = {{Pad{.begin = {1, 2, 3, 0}, .end = {0, 1, 2, 0}, .value = 1}, {{{6, 40, 41, 9}}}},
              {Pad{.begin = {1, 2}, .end = {3, 4}}, {{{50000, 3}}}}};
   c.bench = {{Pad{.begin = {0, 1, 1, 0}, .end = {0, 1, 1, 0}}, {{{16, 32, 32, 32}}}}};
@@ -345,15 +330,12 @@ OpCase upsample() {
         return 0;
       });
   c.dtypes = {DType::F64, DType::F32, DType::S16, DType::U16, DType::S8, DType::U8};
-  add_shapes<Upsample>(c, {{{}, {2, 3, 4, 3}},
-                           {{.factor = {1, 1}}, {2, 3, 4, 1}},
-                           {{.factor = {3, 1}}, {1, 2, 5, 2}},
-                           {{.factor = {1, 3}}, {2, 2, 3, 131}},
-                           {{.factor = {2}}, {2, 5, 3}},
-                           {{.factor = {5}}, {1, 1, 1}},
-                           {{}, {0, 3, 4, 3}},
-                           {{}, {2, 0, 4, 3}},
-                           {{}, {2, 3, 4, 0}}});
+  using Row = std::pair<Upsample, Shape>;
+  add_shapes<Upsample>(
+      c, {Row{{}, {2, 3, 4, 3}}, Row{{.factor = {1, 1}}, {2, 3, 4, 1}},
+          Row{{.factor = {3, 1}}, {1, 2, 5, 2}}, Row{{.factor = {1, 3}}, {2, 2, 3, 131}},
+          Row{{.factor = {2}}, {2, 5, 3}}, Row{{.factor = {5}}, {1, 1, 1}},
+          Row{{}, {0, 3, 4, 3}}, Row{{}, {2, 0, 4, 3}}, Row{{}, {2, 3, 4, 0}}});
   c.large = {{Upsample{.factor = {2, 3}}, {{{5, 31, 20, 9}}}},
              {Upsample{.factor = {4}}, {{{300, 20, 9}}}}};
   c.bench = {{Upsample{}, {{{16, 16, 16, 32}}}}};
@@ -386,15 +368,15 @@ OpCase gather() {
         return 0;
       });
   c.dtypes = {DType::F64, DType::F32, DType::S32, DType::S16, DType::U16, DType::S8, DType::U8};
-  add_shapes<Gather>(c, {{{.axis = 1, .indices = {2, 0, 1}}, {2, 3, 4}},
-                         {{.axis = 1, .indices = {3, 2, 1, 0}}, {2, 4}},
-                         {{.axis = -1, .indices = {0, 2, 4}}, {3, 5}},
-                         {{.axis = -1, .indices = {1, 1, 0, 1, 1, 2}}, {2, 3, 3}},
-                         {{.axis = 1, .indices = {4, 0}}, {2, 5, 131}},
-                         {{.axis = 0, .indices = {2, 2, 0}}, {3, 2}},
-                         {{.indices = {0}}, {1}},
-                         {{.axis = 1, .indices = {}}, {2, 3, 4}},
-                         {{.axis = 2, .indices = {1, 0}}, {0, 3, 2}}});
+  using Row = std::pair<Gather, Shape>;
+  add_shapes<Gather>(c, {Row{{.axis = 1, .indices = {2, 0, 1}}, {2, 3, 4}},
+                         Row{{.axis = 1, .indices = {3, 2, 1, 0}}, {2, 4}},
+                         Row{{.axis = -1, .indices = {0, 2, 4}}, {3, 5}},
+                         Row{{.axis = -1, .indices = {1, 1, 0, 1, 1, 2}}, {2, 3, 3}},
+                         Row{{.axis = 1, .indices = {4, 0}}, {2, 5, 131}},
+                         Row{{.axis = 0, .indices = {2, 2, 0}}, {3, 2}},
+                         Row{{.indices = {0}}, {1}}, Row{{.axis = 1, .indices = {}}, {2, 3, 4}},
+                         Row{{.axis = 2, .indices = {1, 0}}, {0, 3, 2}}});
   Gather mixed{.axis = 1};
   for (int64_t i = 0; i < 48; ++i) mixed.indices.push_back(i % 6 * 8 + i / 6);
   c.large = {{mixed, {{{300, 48, 9}}}}, {mixed, {{{3000, 48}}}}};

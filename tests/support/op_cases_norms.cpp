@@ -154,10 +154,9 @@ OpCase batch_norm() {
           {{f32({2, 4}), f32({4}), f32({4}), f32({4}), f64({4})},
            "running_var must be f32[4], one for each channel, got f64[4]"},
           {norm_types(s32({2, 4}), 4), "expected f32 or f64, got s32"}});
-  const std::vector<Shape> shapes = {{5, 3},    {2, 1},       {7, 17},
-                                     {3, 4, 5}, {2, 3, 4, 6}, {2, 1, 3, 2, 5},
-                                     {3, 65},   {130, 2},     {5, 200}};
-  for (const Shape& x : shapes) {
+  for (const Shape& x :
+       {Shape{5, 3}, Shape{2, 1}, Shape{7, 17}, Shape{3, 4, 5}, Shape{2, 3, 4, 6},
+        Shape{2, 1, 3, 2, 5}, Shape{3, 65}, Shape{130, 2}, Shape{5, 200}}) {
     for (const Mode& mode : {mode::qat, mode::float_train, mode::eval, frozen}) {
       c.uses.push_back({plain, batch_norm_operands(x), mode});
     }

@@ -105,15 +105,13 @@ OpCase interpolate() {
       .extents = {5, 3}, .step = {3, 4}, .offset = {-1, 1}, .divisor = {5, 3}};
   const Interpolate corners{.extents = {7}, .step = {3}, .offset = {0}, .divisor = {6}};
   const Interpolate still{.extents = {2}, .step = {0}, .offset = {3}, .divisor = {2}};
-  add_shapes<Interpolate>(c,
-                          {{twice, {2, 3, 4, 3}},
-                           {uneven, {1, 3, 4, 2}},
-                           {uneven, {2, 1, 1, 131}},
-                           {corners, {2, 4, 3}},
-                           {still, {1, 4, 2}},
-                           {corners, {0, 4, 3}},
-                           {corners, {2, 4, 0}}},
-                          -1, 1);
+  using Row = std::pair<Interpolate, Shape>;
+  add_shapes<Interpolate>(
+      c,
+      {Row{twice, {2, 3, 4, 3}}, Row{uneven, {1, 3, 4, 2}}, Row{uneven, {2, 1, 1, 131}},
+       Row{corners, {2, 4, 3}}, Row{still, {1, 4, 2}}, Row{corners, {0, 4, 3}},
+       Row{corners, {2, 4, 0}}},
+      -1, 1);
   c.large = {{twice, {{{500, 3, 4, 9}}}}, {corners, {{{3000, 4, 5}}}}};
   c.bench = {
       {Interpolate{.extents = {32, 32}, .step = {2, 2}, .offset = {-1, -1}, .divisor = {4, 4}},

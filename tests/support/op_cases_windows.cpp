@@ -299,15 +299,9 @@ OpCase global_avg_pool() {
     }
     return y;
   };
-  for (const Shape& shape : std::vector<Shape>{{2, 3, 4, 5},
-                                               {1, 1, 1, 1},
-                                               {3, 7, 1, 2},
-                                               {2, 5, 6, 1},
-                                               {2, 9, 4},
-                                               {1, 1, 3},
-                                               {1, 40, 33, 3},
-                                               {0, 2, 2, 3},
-                                               {2, 2, 2, 0}}) {
+  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 1, 1, 1}, Shape{3, 7, 1, 2},
+                             Shape{2, 5, 6, 1}, Shape{2, 9, 4}, Shape{1, 1, 3},
+                             Shape{1, 40, 33, 3}, Shape{0, 2, 2, 3}, Shape{2, 2, 2, 0}}) {
     for (bool keep : {false, true}) {
       c.uses.push_back({GlobalAvgPool{.keep_dims = keep}, {{shape}}});
     }
