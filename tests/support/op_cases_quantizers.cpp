@@ -77,23 +77,26 @@ std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   return result;
 }
 
-/// Calls `body` with the type in which x is computed.
-template <class Body>
-auto in_compute_type(const Array& x, const Body& body) {
-  return dispatch_compute(x.type.dtype, body);
+/// Calls f(v, q, i) for each element v of x and its scale and zero point, in the type in which
+/// the op computes.
+template <class F>
+void for_each_element(const OpUse& use, Arrays x, const F& f) {
+  dispatch_compute(x[0].type.dtype, [&]<class T>() {
+    const auto qparams = element_qparams<T>(use, x);
+    for (size_t i = 0; i < qparams.size(); ++i) {
+      f(static_cast<T>(x[0].values[i]), qparams[i], i);
+    }
+  });
 }
 
 Array fake_quantized(const OpUse& use, Arrays x) {
   if (!use.mode.quantize) return x[0];
-  return in_compute_type(x[0], [&]<class T>() {
-    const FakeQuantize op = grid_op(use.op);
-    const auto qparams = element_qparams<T>(use, x);
-    Array y = x[0];
-    for (size_t i = 0; i < y.values.size(); ++i) {
-      y.values[i] = double{oracle_fake(static_cast<T>(y.values[i]), qparams[i], op)};
-    }
-    return y;
+  const FakeQuantize op = grid_op(use.op);
+  Array y = x[0];
+  for_each_element(use, x, [&](auto v, const auto& q, size_t i) {
+    y.values[i] = double{oracle_fake(v, q, op)};
   });
+  return y;
 }
 
 /// Returns dy where x is inside, without gradients of operands after x.
@@ -105,12 +108,8 @@ std::vector<Values> straight_through(const OpUse& use, Arrays x, const Array& dy
   const bool open = std::holds_alternative<PerBatch>(op.scale_mode) &&
                     (op.scheme == Scheme::Affine || op.range != CodeRange::Unsigned);
   if (!use.mode.quantize || op.ste == Ste::Identity || open) return gradients;
-  in_compute_type(x[0], [&]<class T>() {
-    const auto qparams = element_qparams<T>(use, x);
-    for (size_t i = 0; i < dy.values.size(); ++i) {
-      const bool inside = oracle_inside(static_cast<T>(x[0].values[i]), qparams[i], op);
-      if (!inside) gradients[0][i] = 0;
-    }
+  for_each_element(use, x, [&](auto v, const auto& q, size_t i) {
+    if (!oracle_inside(v, q, op)) gradients[0][i] = 0;
   });
   return gradients;
 }
@@ -211,27 +210,20 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   if (!use.mode.quantize) return gradients;
   const FakeQuantize op = grid_op(use.op);
   const CodeLimits limits = oracle_limits(op.bits, op.range);
-  const size_t n = dy.values.size();
   std::vector<double> counts(x[1].values.size());
-  in_compute_type(x[0], [&]<class T>() {
-    const auto qparams = element_qparams<T>(use, x);
-    for (size_t i = 0; i < n; ++i) {
-      const size_t c = oracle_channel(i, x[0].type.shape, op);
-      const T v = static_cast<T>(x[0].values[i]);
-      ++counts[c];
-      if (std::isnan(v)) continue;
-      const long double code = oracle_nearest(v, qparams[i], op);
-      const double z = double{oracle_quotient(v, qparams[i].scale, op.division)};
-      const double zero = double{qparams[i].zero_point};
-      const bool inside = oracle_inside(v, qparams[i], op);
-      const double t = inside                ? static_cast<double>(code) - zero - z
-                       : code < limits.q_min ? limits.q_min - zero
-                                             : limits.q_max - zero;
-      gradients[1][c] += dy.values[i] * t * (x[1].values[c] < 0 ? -1 : 1);
-      if (x.size() > 2 && !inside) {
-        gradients[2][c] -= dy.values[i] * double{qparams[i].scale};
-      }
-    }
+  for_each_element(use, x, [&](auto v, const auto& q, size_t i) {
+    const size_t c = oracle_channel(i, x[0].type.shape, op);
+    ++counts[c];
+    if (std::isnan(v)) return;
+    const long double code = oracle_nearest(v, q, op);
+    const double z = double{oracle_quotient(v, q.scale, op.division)};
+    const double zero = double{q.zero_point};
+    const bool inside = oracle_inside(v, q, op);
+    const double t = inside                ? static_cast<double>(code) - zero - z
+                     : code < limits.q_min ? limits.q_min - zero
+                                           : limits.q_max - zero;
+    gradients[1][c] += dy.values[i] * t * (x[1].values[c] < 0 ? -1 : 1);
+    if (x.size() > 2 && !inside) gradients[2][c] -= dy.values[i] * double{q.scale};
   });
   for (size_t k = 1; k < x.size(); ++k) {
     for (size_t c = 0; c < counts.size(); ++c) {
@@ -329,12 +321,8 @@ OpCase quantize() {
                  const DType narrow = is_unsigned ? DType::U8 : DType::S8;
                  const DType wide = is_unsigned ? DType::U16 : DType::S16;
                  Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
-                 in_compute_type(x[0], [&]<class T>() {
-                   const auto qparams = element_qparams<T>(use, x);
-                   for (size_t i = 0; i < qparams.size(); ++i) {
-                     y.values.push_back(static_cast<double>(
-                         oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
-                   }
+                 for_each_element(use, x, [&](auto v, const auto& q, size_t) {
+                   y.values.push_back(static_cast<double>(oracle_code(v, q, op)));
                  });
                  return y;
                },
@@ -350,12 +338,9 @@ OpCase quantize() {
            .gradient =
                [](const OpUse& use, Arrays x, const Array& dy) {
                  std::vector<Values> gradients = straight_through(use, x, dy);
-                 in_compute_type(x[0], [&]<class T>() {
-                   const auto qparams = element_qparams<T>(use, x);
-                   for (size_t i = 0; i < qparams.size(); ++i) {
-                     const T g = static_cast<T>(gradients[0][i]);
-                     gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
-                   }
+                 for_each_element(use, x, [&]<class T>(T, const auto& q, size_t i) {
+                   gradients[0][i] =
+                       double{static_cast<T>(static_cast<T>(gradients[0][i]) / q.scale)};
                  });
                  return gradients;
                },
