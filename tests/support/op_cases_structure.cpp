@@ -1,4 +1,4 @@
-// Cases of leaves, and of ops with rows or weights of elements.
+// Cases of leaves and views, and of ops with rows or weights of elements.
 #include <cmath>
 #include <limits>
 
@@ -7,6 +7,59 @@
 
 namespace qtape::test {
 namespace {
+
+OpCase reshape() {
+  OpCase c{.gradient = passes, .dtypes = all_dtypes};
+  c.value = [](const OpUse& use, Arrays x) {
+    std::vector<int64_t> extents = std::get<Reshape>(use.op).shape;
+    int64_t known = 1;
+    for (int64_t each : extents) known *= each < 0 ? 1 : each;
+    for (int64_t& each : extents) each = each < 0 ? x[0].type.elements() / known : each;
+    return Array{{x[0].type.dtype, Shape(extents)}, x[0].values};
+  };
+  for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({Reshape{.shape = {1, -1}}, {{{n}}}});
+  c.uses.push_back({Reshape{.shape = {2, -1}}, {{{4, 3}}}});
+  c.uses.push_back({Reshape{.shape = {4, -1}}, {{{2, 6}, -1, 1, Fill::Halves}}});
+  c.uses.push_back({Reshape{}, {{{1, 1}}}});
+  c.uses.push_back({Reshape{.shape = {0, 5}}, {{{0}}}});
+  c.bench = {{Reshape{.shape = {512, 256}}, {{{256, 512}}}}};
+  c.integer = converts({Reshape{.shape = {-1, 3, 2}}, {{{4, 6}}}});
+  refuse(c, {f32({2, 3})},
+         {{Reshape{.shape = {4, -1}}, "cannot reshape [2, 3] to [4, -1]"},
+          {Reshape{.shape = {7}}, "cannot reshape [2, 3] to [7]"}});
+  refuse(c, {f32({2})},
+         {{Reshape{.shape = {-1, -1}}, "at most one extent may be -1, got [-1, -1]"},
+          {Reshape{.shape = {-2}}, "extent -2 of shape [-2] is negative"}});
+  refuse(c, Reshape{.shape = {0, -1}}, {{{f32({0})}, "cannot reshape [0] to [0, -1]"}});
+  return c;
+}
+
+OpCase flatten() {
+  OpCase c{.gradient = passes, .dtypes = all_dtypes};
+  c.value = [](const OpUse& use, Arrays x) {
+    const Shape& shape = x[0].type.shape;
+    const int axis = std::get<Flatten>(use.op).start_axis;
+    const int start = axis < 0 ? axis + shape.rank() : axis;
+    std::vector<int64_t> extents;
+    int64_t joined = 1;
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (i < start) extents.push_back(shape[i]);
+      if (i >= start) joined *= shape[i];
+    }
+    extents.push_back(joined);
+    return Array{{x[0].type.dtype, Shape(extents)}, x[0].values};
+  };
+  c.uses = {{Flatten{}, {{{2, 3, 2}}}},
+            {Flatten{}, {{{2, 3, 4}}}},
+            {Flatten{.start_axis = 0}, {{{}}}},
+            {Flatten{.start_axis = -2}, {{{2, 3, 4}}}},
+            {Flatten{.start_axis = 1}, {{{5}}}}};
+  c.bench = {{Flatten{}, {{{256, 16, 32}}}}};
+  c.integer = converts({Flatten{}, {{{4, 3, 2}}}});
+  refuse(c, Flatten{.start_axis = 3},
+         {{{f32({2, 3})}, "start_axis 3 is out of range for rank 2"}});
+  return c;
+}
 
 OpCase stop_gradient() {
   return {.value = [](const OpUse&, Arrays x) { return x[0]; },
@@ -223,7 +276,9 @@ IntegerVerdict converts_as_weight(const Op& leaf) {
 
 }  // namespace
 
-std::vector<OpCase> structure_cases() { return {interpolate(), embedding(), stop_gradient()}; }
+std::vector<OpCase> structure_cases() {
+  return {reshape(), flatten(), interpolate(), embedding(), stop_gradient()};
+}
 
 // The contents of an Input are x[0], written by the driver.
 std::vector<OpCase> leaf_cases() {
