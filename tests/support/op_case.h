@@ -149,7 +149,7 @@ void refuse(OpCase& c, const Op& op,
 /// Adds uses of ops with operands of these shapes.
 template <class X>
 void add_shapes(OpCase& c, const std::vector<std::pair<X, Shape>>& table, double low = 0,
-              double high = 100) {
+                double high = 100) {
   for (const auto& [op, shape] : table) c.uses.push_back({op, {{shape, low, high}}});
 }
 /// The gradient of an op that keeps its only operand that has one: dy.
