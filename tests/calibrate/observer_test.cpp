@@ -149,14 +149,10 @@ TEST_CASE("observer: channels are apart, whatever map leads to them") {
     const size_t row = i % 30 / 5;
     x[i] *= 1 + static_cast<double>(row) * 1e3;
   }
-  const std::vector<Granularity> granularities = {{},
-                                                  {.axis = 0},
-                                                  {.axis = 1},
-                                                  {.axis = 2},
-                                                  {.axis = 1, .group_size = 3},
-                                                  {.axis = 2, .group_size = 5},
-                                                  {.axis = 0, .group_size = 2}};
-  for (const Granularity& granularity : granularities) {
+  for (const Granularity& granularity :
+       {Granularity{}, Granularity{.axis = 0}, Granularity{.axis = 1}, Granularity{.axis = 2},
+        Granularity{.axis = 1, .group_size = 3}, Granularity{.axis = 2, .group_size = 5},
+        Granularity{.axis = 0, .group_size = 2}}) {
     const ChannelMap map(shape, granularity);
     std::vector<Values> split(static_cast<size_t>(map.channels));
     for (int64_t i = 0; i < 120; ++i) {

@@ -140,8 +140,7 @@ TEST_CASE("compare: counts, the largest and the first difference are those of pl
 }
 
 TEST_CASE("compare: fewer rows than a batch") {
-  SmallNet other;
-  other.q.zero_point = 3;
+  const SmallNet other{.q = whole_grid(DType::S8, 0.5, 3)};
   ProgramComparison comparison(SmallNet().program(), other.program(), {.batch = 4});
   comparison.run(3);
   comparison.run(1);
@@ -150,13 +149,19 @@ TEST_CASE("compare: fewer rows than a batch") {
   CHECK(error_text<ArgumentError>([&] { comparison.run(5); }) == "rows must be in 0..4, got 5");
 }
 
-TEST_CASE("compare: rounding") {
-  SmallNet once;
-  once.requantization = Requantization::SingleRounding;
+TEST_CASE("compare: rounding, grids of codes and weights") {
+  const SmallNet once{.requantization = Requantization::SingleRounding};
   CHECK(first_of({}, once) == "fc: rounding DoubleRounding against SingleRounding");
-  SmallNet floats;
-  floats.requantization = Requantization::FloatMultiply;
-  CHECK(first_of(once, floats) == "fc: rounding SingleRounding against FloatMultiply");
+  CHECK(first_of(once, {.requantization = Requantization::FloatMultiply}) ==
+        "fc: rounding SingleRounding against FloatMultiply");
+  CHECK(first_of({}, {.q = whole_grid(DType::S8, 0.5, 2)}) == "q: zero point 1 against 2");
+  CHECK(first_of({}, {.q = whole_grid(DType::S8, 0.25, 1)}) == "q: scale 0.5 against 0.25");
+  CHECK(first_of({}, {.fc = {DType::S8, 0.75, 0, 0, 31}}) ==
+        "fc: limits -128..127 against 0..31");
+  CHECK(first_of({}, {.q = {DType::U8, 0.5, 129, 1, 255}}) ==
+        "q: type s8 against u8; zero point 1 against 129; limits -128..127 against 1..255");
+  CHECK(first_of({}, {.weights = {{3, -7, 11, 6, -2, 8}, {0.25f}, {10, -20, 30}}}) ==
+        "fc.sums: weights 5 against 6 at [1, 1], the first of 2 of 6 that differ");
 }
 
 TEST_CASE("compare: products of scales in f32 and in double") {
@@ -187,9 +192,8 @@ TEST_CASE("compare: products of scales in f32 and in double") {
 }
 
 TEST_CASE("compare: multipliers") {
-  SmallNet b;
-  b.fc.scale = 0.5;
-  CHECK(first_of({}, b) ==
+  const CodeGrid half = whole_grid(DType::S8, 0.5);
+  CHECK(first_of({}, {.fc = half}) ==
         "fc: multiplier 1431655765 >> 33 against 1073741824 >> 32: s_y 0.75 against 0.5; scale "
         "0.75 against 0.5");
   SmallNet channels;
@@ -197,39 +201,18 @@ TEST_CASE("compare: multipliers") {
   CHECK(first_of({}, channels) ==
         "fc: multiplier 1431655765 >> 33 against 1431655765 >> 32 in channel 1 of 3: s_w 0.25 "
         "against 0.5 at [1], the first of 1 of 3 that differ");
-  SmallNet floats;
-  floats.requantization = Requantization::FloatMultiply;
-  SmallNet wider = floats;
-  wider.fc.scale = 0.5;
-  CHECK(first_of(floats, wider) ==
+  const auto of_wider = [&](Requantization by) {
+    return first_of({.requantization = by}, {.requantization = by, .fc = half});
+  };
+  CHECK(of_wider(Requantization::FloatMultiply) ==
         "fc: multiplier 0.16666667 against 0.25: s_y 0.75 against 0.5; scale 0.75 against 0.5");
-  floats.requantization = wider.requantization = Requantization::OnnxQdq;
-  CHECK(first_of(floats, wider) ==
+  CHECK(of_wider(Requantization::OnnxQdq) ==
         "fc: multiplier 0.125 / 0.75 against 0.125 / 0.5: s_y 0.75 against 0.5; scale 0.75 "
         "against 0.5");
 }
 
-TEST_CASE("compare: grids of codes") {
-  SmallNet zero;
-  zero.q.zero_point = 2;
-  CHECK(first_of({}, zero) == "q: zero point 1 against 2");
-  SmallNet scale;
-  scale.q.scale = 0.25;
-  CHECK(first_of({}, scale) == "q: scale 0.5 against 0.25");
-  SmallNet limits;
-  limits.fc.low = 0;
-  limits.fc.high = 31;
-  CHECK(first_of({}, limits) == "fc: limits -128..127 against 0..31");
-  SmallNet type;
-  type.q = {DType::U8, 0.5, 129, 1, 255};
-  CHECK(first_of({}, type) ==
-        "q: type s8 against u8; zero point 1 against 129; limits -128..127 against 1..255");
-}
-
 TEST_CASE("compare: codes of the same values are equal, whatever their zero points") {
-  SmallNet b;
-  b.q = whole_grid(DType::U8, 0.5, 129);
-  b.fc.low = 0;
+  const SmallNet b{.q = whole_grid(DType::U8, 0.5, 129), .fc = {DType::S8, 0.75, 0, 0, 127}};
   const ProgramComparison comparison = compared(SmallNet().program(), b.program());
   const NodeComparison& codes = node_at(comparison, "q");
   CHECK(codes.shift == 128);
@@ -243,34 +226,32 @@ TEST_CASE("compare: codes of the same values are equal, whatever their zero poin
   CHECK(reversed.agrees());
 }
 
-TEST_CASE("compare: weights") {
-  SmallNet b;
-  b.weights.codes = {3, -7, 11, 6, -2, 8};
-  CHECK(first_of({}, b) ==
-        "fc.sums: weights 5 against 6 at [1, 1], the first of 2 of 6 that differ");
-}
-
-TEST_CASE("compare: ops of one label") {
-  const auto with = [](const IntegerOp& op) {
-    ProgramBuilder b;
-    const ProgramNodeId q = b.codes({1, 2}, whole_grid(DType::S8, 0.5));
-    const ProgramNodeId z = b.add(integer::Input{.shape = {1, 2}}, {}, "z");
-    const ProgramNodeId r = b.add(integer::Quantize{whole_grid(DType::S8, 0.25)}, {z}, "r");
-    return b.of({b.add(op, {q, r}, "pair")});
+TEST_CASE("compare: ops of one label, and their operands") {
+  const auto compare = [](const IntegerOp& a, const IntegerOp& b, bool swapped) {
+    const auto with = [](const IntegerOp& op, bool swap) {
+      ProgramBuilder builder;
+      const ProgramNodeId q = builder.codes({1, 2}, whole_grid(DType::S8, 0.5));
+      const ProgramNodeId z = builder.add(integer::Input{.shape = {1, 2}}, {}, "z");
+      const ProgramNodeId r =
+          builder.add(integer::Quantize{whole_grid(DType::S8, 0.5)}, {z}, "r");
+      return builder.of({builder.add(op, {swap ? r : q, swap ? q : r}, "pair")});
+    };
+    ProgramComparison comparison(with(a, false), with(b, swapped), {});
+    for (float& x : comparison.session().input("x")) x = 4;
+    for (float& x : comparison.session().input("z")) x = 8;
+    comparison.run(1);
+    return comparison;
   };
-  const CodeGrid grid = whole_grid(DType::S8, 1);
-  ProgramComparison comparison(with(integer::Add{grid}), with(integer::Sub{grid}), {});
-  for (float& x : comparison.session().input("x")) x = 4;
-  for (float& x : comparison.session().input("z")) x = 8;
-  comparison.run(1);
-  CHECK(first_of(comparison) == "pair: op Add against Sub");
-  CHECK(node_at(comparison, "pair").largest == 16);
+  const integer::Sub sub{whole_grid(DType::S8, 1)};
+  const ProgramComparison ops = compare(integer::Add{whole_grid(DType::S8, 1)}, sub, false);
+  CHECK(first_of(ops) == "pair: op Add against Sub");
+  CHECK(node_at(ops, "pair").largest == 16);
+  CHECK(first_of(compare(sub, sub, true)) ==
+        "pair: it is computed from q and r against r and q");
 }
 
 TEST_CASE("compare: nodes without a counterpart, and nodes without a common label") {
-  SmallNet flat;
-  flat.flat = true;
-  flat.fc_label = "renamed";
+  SmallNet flat{.fc_label = "renamed", .flat = true};
   flat.weights.codes[0] = 4;
   const ProgramComparison comparison = compared(SmallNet().program(), flat.program());
   CHECK(comparison.only_in_a().empty());
@@ -284,21 +265,6 @@ TEST_CASE("compare: nodes without a counterpart, and nodes without a common labe
   CHECK(reversed.only_in_b().empty());
   CHECK(first_of(reversed) ==
         "renamed.sums: weights 4 against 3 at [0, 0], the first of 1 of 6 that differ");
-}
-
-TEST_CASE("compare: differences of operands") {
-  const auto with = [](bool swapped) {
-    ProgramBuilder b;
-    const ProgramNodeId q = b.codes({1, 2}, whole_grid(DType::S8, 0.5));
-    const ProgramNodeId z = b.add(integer::Input{.shape = {1, 2}}, {}, "z");
-    const ProgramNodeId r = b.add(integer::Quantize{whole_grid(DType::S8, 0.5)}, {z}, "r");
-    const std::vector<ProgramNodeId> operands = swapped ? std::vector{r, q} : std::vector{q, r};
-    return b.of({b.add(integer::Sub{whole_grid(DType::S8, 1)}, operands, "difference")});
-  };
-  ProgramComparison comparison(with(false), with(true), {});
-  for (float& x : comparison.session().input("x")) x = 8;
-  comparison.run(1);
-  CHECK(first_of(comparison) == "difference: it is computed from q and r against r and q");
 }
 
 TEST_CASE("compare: floats against codes at the end") {

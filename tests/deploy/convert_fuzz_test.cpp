@@ -22,6 +22,10 @@ TEST_CASE("convert: a program of another batch extent is that of the graph with 
     const IntegerProgram small = net.program(Requantization::SingleRounding);
     CHECK(small.with_batch(8) ==
           convert(net.graph.with_batch(8), net.parameters, Requantization::SingleRounding));
-    CHECK(program_from_json(to_json(small)) == small);
+    const std::string text = to_json(small);
+    const IntegerProgram again = program_from_json(text);
+    CHECK(again == small);
+    CHECK(to_json(again) == text);
+    CHECK(to_string(again) == to_string(small));
   }
 }

@@ -29,35 +29,49 @@ Value index_of(const Value& x, const ArgMax& op = {}) {
   return node(Cast{}, {node(op, {x}, "index")});
 }
 
-/// 64 samples of five words each, of a vocabulary of 20.
-data::Dataset words() {
+/// 64 samples of five words each, of vocabularies of these sizes.
+data::Dataset words(const std::array<uint64_t, 5>& sizes = {20, 20, 20, 20, 20}) {
   const Random random(9, 1);
   std::vector<int32_t> indices(64 * 5);
   for (size_t i = 0; i < indices.size(); ++i) {
-    indices[i] = static_cast<int32_t>(random.below(i, 20));
+    indices[i] = static_cast<int32_t>(random.below(i, sizes[i % 5]));
   }
   data::Dataset set;
   set.add("words", Tensor::of<int32_t>({64, 5}, indices));
   return set;
 }
 
-/// Returns a graph of `build` applied to six numbers for each of five words.
-Graph text_graph(const std::function<NodeId(Graph&, NodeId)>& build) {
-  Graph graph;
-  const NodeId x = graph.add(Input{.dtype = DType::S32, .shape = {1, 5}}, {}, "words");
-  const NodeId table = graph.add(
-      Parameter{.shape = {20, 6}, .initializer = init::KaimingNormal{}}, {}, "e.weight");
-  graph.set_outputs({build(graph, graph.add(Embedding{}, {table, x}, "e"))});
-  return graph;
-}
-
-/// Returns a model of that graph, quantized and calibrated.
-Model text_net(const std::function<NodeId(Graph&, NodeId)>& build) {
-  return quantized(Model(text_graph(build), 2), {}, words(), 64, 1);
+/// Adds rows of a table that is a parameter, as many as there are indices.
+NodeId looked_up(Graph& graph, NodeId indices, const Shape& table, const std::string& label) {
+  const Parameter parameter{.shape = table, .initializer = init::KaimingNormal{}};
+  const NodeId rows = graph.add(parameter, {}, label + ".weight");
+  return graph.add(Embedding{}, {rows, indices}, label);
 }
 
 NodeId layer(Graph& graph, NodeId x, int64_t out, const std::string& label) {
   return linear(graph, x, {.out = out, .label = label});
+}
+
+NodeId flat_layer(Graph& graph, NodeId e) {
+  return layer(graph, graph.add(Flatten{}, {e}), 3, "fc");
+}
+
+/// Returns a model of `build` applied to six numbers for each of five words, quantized and
+/// calibrated.
+Model text_net(const std::function<NodeId(Graph&, NodeId)>& build = flat_layer) {
+  Graph graph;
+  const NodeId x = graph.add(Input{.dtype = DType::S32, .shape = {1, 5}}, {}, "words");
+  graph.set_outputs({build(graph, looked_up(graph, x, {20, 6}, "e"))});
+  return quantized(Model(std::move(graph), 2), {}, words(), 64, 1);
+}
+
+/// Calls f(session) for the backend and the reference.
+template <class F>
+void in_sessions(const IntegerProgram& program, const F& f) {
+  for (const bool reference : {false, true}) {
+    IntegerSession session(program, {.reference = reference, .threads = 1});
+    f(session);
+  }
 }
 
 /// Returns the number of ops of type T.
@@ -126,14 +140,13 @@ TEST_CASE("indices: the first of equal elements, of codes and of values") {
       b.linear(q, {{1, 0, 0, 2, 0, 0, 0, 0, 1}, {1.0f, 0.5f, 1.0f}}, "sums");
   const ProgramNodeId of_sums = b.add(integer::ArgMax{}, {sums}, "values");
   const IntegerProgram program = b.of({of_codes, of_sums});
-  for (const bool reference : {false, true}) {
-    IntegerSession session(program, {.reference = reference, .threads = 1});
+  in_sessions(program, [](IntegerSession& session) {
     std::ranges::copy(std::array{1.0f, 1.0f, 0.5f, -3.0f, -1.0f, -1.0f},
                       session.input("x").begin());
     session.run();
     CHECK(test::copied(session.value<int32_t>("codes")) == std::vector<int32_t>{0, 1});
     CHECK(test::copied(session.value<int32_t>("values")) == std::vector<int32_t>{0, 2});
-  }
+  });
 }
 
 TEST_CASE("indices: ArgMax names the operands that it cannot take") {
@@ -184,8 +197,7 @@ TEST_CASE("indices: selected and permuted") {
 }
 
 TEST_CASE("embedding: its rows are codes that the next layer multiplies") {
-  const Model model = text_net(
-      [](Graph& graph, NodeId e) { return layer(graph, graph.add(Flatten{}, {e}), 3, "fc"); });
+  const Model model = text_net();
   check_all(model, words());
   const IntegerProgram program = model.integers(Requantization::SingleRounding);
   CHECK(ops_of<integer::Embedding>(program) == 1);
@@ -199,23 +211,21 @@ TEST_CASE("embedding: its rows are codes that the next layer multiplies") {
 }
 
 TEST_CASE("embedding: means, largest values, sums of both and windows of words") {
-  check_all(text_net([](Graph& graph, NodeId e) {
-              const NodeId mean = graph.add(Mean{.axes = {1}}, {e}, "mean");
-              return layer(graph, mean, 3, "fc");
-            }),
-            words());
-  check_all(text_net([](Graph& graph, NodeId e) {
-              const NodeId c = conv1d(graph, e, Conv1d{}, 3, {.out = 4, .label = "conv"});
-              const NodeId most = graph.add(Max{.axes = {1}}, {graph.add(Relu{}, {c})}, "max");
-              return layer(graph, most, 3, "fc");
-            }),
-            words());
-  check_all(text_net([](Graph& graph, NodeId e) {
-              const NodeId gate = graph.add(Sigmoid{}, {e}, "gate");
-              const NodeId y = graph.add(Mul{}, {e, gate}, "gated");
-              return layer(graph, graph.add(Flatten{}, {y}), 3, "fc");
-            }),
-            words());
+  const auto check = [](const std::function<NodeId(Graph&, NodeId)>& build) {
+    check_all(text_net(build), words());
+  };
+  check([](Graph& graph, NodeId e) {
+    return layer(graph, graph.add(Mean{.axes = {1}}, {e}, "mean"), 3, "fc");
+  });
+  check([](Graph& graph, NodeId e) {
+    const NodeId c = conv1d(graph, e, Conv1d{}, 3, {.out = 4, .label = "conv"});
+    const NodeId most = graph.add(Max{.axes = {1}}, {graph.add(Relu{}, {c})}, "max");
+    return layer(graph, most, 3, "fc");
+  });
+  check([](Graph& graph, NodeId e) {
+    const NodeId gate = graph.add(Sigmoid{}, {e}, "gate");
+    return flat_layer(graph, graph.add(Mul{}, {e, gate}, "gated"));
+  });
 }
 
 TEST_CASE("embedding: one input of indices for several tables, and an input of floats beside") {
@@ -223,10 +233,7 @@ TEST_CASE("embedding: one input of indices for several tables, and an input of f
   const NodeId x = graph.add(Input{.dtype = DType::S32, .shape = {1, 5}}, {}, "words");
   const NodeId z = graph.add(Input{.shape = {1, 4}}, {}, "z");
   const auto rows = [&](int64_t count, const std::string& label) {
-    const NodeId table =
-        graph.add(Parameter{.shape = {count, 3}, .initializer = init::KaimingNormal{}}, {},
-                  label + ".weight");
-    return graph.add(Flatten{}, {graph.add(Embedding{}, {table, x}, label)});
+    return graph.add(Flatten{}, {looked_up(graph, x, {count, 3}, label)});
   };
   const NodeId joined =
       graph.add(Concat{.axis = 1, .count = 3}, {rows(30, "a"), rows(20, "b"), z});
@@ -246,10 +253,7 @@ Model parts_net(const data::Dataset& set) {
   Graph graph;
   const NodeId x = graph.add(Input{.dtype = DType::S32, .shape = {1, 5}}, {}, "words");
   const auto rows = [&](int64_t count, NodeId part, const std::string& label) {
-    const NodeId table =
-        graph.add(Parameter{.shape = {count, 4}, .initializer = init::KaimingNormal{}}, {},
-                  label + ".weight");
-    return graph.add(Flatten{}, {graph.add(Embedding{}, {table, part}, label)});
+    return graph.add(Flatten{}, {looked_up(graph, part, {count, 4}, label)});
   };
   const NodeId a = rows(20, graph.add(Gather{.axis = 1, .indices = {4, 0, 4}}, {x}), "a");
   const NodeId b = rows(7, graph.add(Slice{.axis = 1, .begin = 1, .end = 2}, {x}), "b");
@@ -261,21 +265,13 @@ Model parts_net(const data::Dataset& set) {
 }
 
 TEST_CASE("embedding: tables of different sizes for parts of one input") {
-  const Random random(9, 2);
-  const uint64_t rows[] = {20, 7, 3, 3, 20};
-  std::vector<int32_t> indices(64 * 5);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    indices[i] = static_cast<int32_t>(random.below(i, rows[i % 5]));
-  }
-  data::Dataset set;
-  set.add("words", Tensor::of<int32_t>({64, 5}, indices));
+  const data::Dataset set = words({20, 7, 3, 3, 20});
   const Model model = parts_net(set);
   check_all(model, set);
   const IntegerProgram program = model.integers(Requantization::FloatMultiply);
   CHECK(program[program.at("words")].value.high == 19);
   CHECK(largest_index(program, program.at("words")) == 2);
-  for (const bool reference : {false, true}) {
-    IntegerSession session(program, {.reference = reference, .threads = 1});
+  in_sessions(program, [](IntegerSession& session) {
     const auto x = session.input<int32_t>("words");
     std::ranges::copy(std::vector<int32_t>{19, 6, 2, 2, 19}, x.begin());
     session.run();
@@ -283,7 +279,7 @@ TEST_CASE("embedding: tables of different sizes for parts of one input") {
     const std::string text = error_text<GraphError>([&] { session.run(); });
     CHECK(text.find("Embedding") == 0);
     CHECK(text.ends_with("element 0 is 7, expected an index within 0..6"));
-  }
+  });
 }
 
 TEST_CASE("embedding: by the index of the largest element") {
@@ -291,18 +287,14 @@ TEST_CASE("embedding: by the index of the largest element") {
   const NodeId x = graph.add(Input{.shape = {1, 6, 6, 3}}, {}, "x");
   const NodeId h = layer(graph, graph.add(Flatten{}, {x}), 7, "fc1");
   const NodeId best = graph.add(ArgMax{}, {h}, "best");
-  const NodeId table = graph.add(
-      Parameter{.shape = {9, 5}, .initializer = init::KaimingNormal{}}, {}, "e.weight");
-  graph.set_outputs({layer(graph, graph.add(Embedding{}, {table, best}, "e"), 4, "fc2")});
+  graph.set_outputs({layer(graph, looked_up(graph, best, {9, 5}, "e"), 4, "fc2")});
   check_all(quantized(Model(std::move(graph), 2), {}, test::noise(), 64, 1));
 }
 
 TEST_CASE("embedding: a session names the index that is outside of the table") {
-  const Model model = text_net(
-      [](Graph& graph, NodeId e) { return layer(graph, graph.add(Flatten{}, {e}), 3, "fc"); });
+  const Model model = text_net();
   const IntegerProgram program = model.integers(Requantization::FloatMultiply);
-  for (const bool reference : {false, true}) {
-    IntegerSession session(program, {.reference = reference, .threads = 1});
+  in_sessions(program, [&](IntegerSession& session) {
     const auto x = session.input<int32_t>("words");
     std::ranges::fill(x, 19);
     session.run();
@@ -318,12 +310,11 @@ TEST_CASE("embedding: a session names the index that is outside of the table") {
     CHECK(test::copied(session.value<float>(program.outputs()[0])) == before);
     CHECK(error_text<GraphError>([&] { (void)session.input("words"); }) ==
           "Input %1 'words': is s32[1, 5], accessed as f32");
-  }
+  });
 }
 
 TEST_CASE("embedding: tapes on exact integers name the index, in all modes") {
-  Model model = text_net(
-      [](Graph& graph, NodeId e) { return layer(graph, graph.add(Flatten{}, {e}), 3, "fc"); });
+  Model model = text_net();
   for (const Mode& each : {mode::eval, mode::qat}) {
     Tape tape(model.graph(), model.parameters(),
               {.threads = 1, .arithmetic = exact(Requantization::SingleRounding)});
@@ -338,31 +329,24 @@ TEST_CASE("embedding: tapes on exact integers name the index, in all modes") {
 }
 
 TEST_CASE("embedding: what it cannot look up is refused") {
-  const auto refusal = [](const std::function<NodeId(Graph&, NodeId)>& build) {
+  const auto refusal = [](bool computed) {
     Graph graph;
+    const FakeQuantize ema{.scale_mode = EMA{}};
     const NodeId x = graph.add(Input{.shape = {1, 6}}, {}, "x");
-    graph.set_outputs({build(graph, x)});
+    const NodeId best = graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")}, "best");
+    const NodeId table = graph.add(Parameter{.shape = {5, 3}}, {}, "table");
+    graph.set_outputs({graph.add(Embedding{}, {computed ? x : table, best}, "e")});
     return error_text<GraphError>([&] {
-      const Graph ready = complete_quantizers(graph, FakeQuantize{.scale_mode = EMA{}});
+      const Graph ready = complete_quantizers(graph, ema);
       Parameters parameters(ready, 1);
       (void)convert(ready, parameters, Requantization::SingleRounding);
     });
   };
-  const FakeQuantize ema{.scale_mode = EMA{}};
-  const auto table = [&](Graph& graph, int64_t rows) {
-    return graph.add(Parameter{.shape = {rows, 3}}, {}, "table");
-  };
-  CHECK(refusal([&](Graph& graph, NodeId x) {
-          const NodeId best = graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")}, "best");
-          return graph.add(Embedding{}, {table(graph, 5), best}, "e");
-        }).find("is up to 5, the table has 5 rows: use a table with a row for each index") !=
+  CHECK(refusal(false).find(
+            "is up to 5, the table has 5 rows: use a table with a row for each index") !=
         std::string::npos);
-  CHECK(refusal([&](Graph& graph, NodeId x) {
-          const NodeId best = graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")}, "best");
-          return graph.add(Embedding{}, {x, best}, "e");
-        })
-            .find("its table depends on an input, but integers need a constant table: use a "
-                  "Parameter or a Constant") != std::string::npos);
+  CHECK(refusal(true).find("its table depends on an input, but integers need a constant table: "
+                           "use a Parameter or a Constant") != std::string::npos);
 }
 
 TEST_CASE("embedding: programs name operands that are no table or no indices") {
@@ -394,8 +378,7 @@ TEST_CASE("embedding: programs name operands that are no table or no indices") {
 }
 
 TEST_CASE("embedding: steps of training give the table gradients, in each arithmetic") {
-  Model model = text_net(
-      [](Graph& graph, NodeId e) { return layer(graph, graph.add(Flatten{}, {e}), 3, "fc"); });
+  Model model = text_net();
   Graph graph = model.graph();
   const NodeId y = model.outputs()[0];
   const NodeId loss = graph.add(Mean{}, {graph.add(Mul{}, {y, y})}, "loss");

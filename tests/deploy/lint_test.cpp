@@ -79,6 +79,11 @@ std::string lint_text(const OneLayer& layer) {
   return lint_text(net.graph, parameters);
 }
 
+/// Checks the findings of layers.
+void expect(const std::vector<std::pair<OneLayer, std::string>>& rows) {
+  for (const auto& [layer, text] : rows) CHECK(lint_text(layer) == text + "\n");
+}
+
 /// a + b [1, 4] -> y.quantized.
 std::string lint_sum(double a_scale, double b_scale, double y_scale, bool quantized = true) {
   test::Net net({1, 4});
@@ -151,25 +156,21 @@ TEST_CASE("lint: a graph without outputs") {
 }
 
 TEST_CASE("lint: scales") {
-  CHECK(lint_text(OneLayer{.x_scale = 0}) ==
-        "error: fc.input.quantized: has never observed any values; train or calibrate first\n");
-  CHECK(
-      lint_text(OneLayer{.x_scale = 0, .x_state = -0.05f}) ==
-      "error: fc.input.quantized: no scale can be computed from its scale -0.05; train or calibrate first\n");
-  CHECK(
-      lint_text(OneLayer{.w_scale = 0, .w_state = nan_value}) ==
-      "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale can be computed from its scale nan; train or calibrate first\n");
-  CHECK(
-      lint_text(OneLayer{.input = {}}) ==
-      "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and calibrate\n");
-  CHECK(lint_text(OneLayer{.w_scale = 0}) ==
-        "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first\n");
-  CHECK(
-      lint_text(OneLayer{.input = {.floor = 0.02, .scale_mode = Fixed{}}}) ==
-      "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it observed almost only 0; find the cause, then calibrate it again\n");
-  CHECK(
-      lint_text(OneLayer{.weight = {.axis = 0, .floor = 0.1}}) ==
-      "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower the floor, or remove them\n");
+  expect(
+      {{{.x_scale = 0},
+        "error: fc.input.quantized: has never observed any values; train or calibrate first"},
+       {{.x_scale = 0, .x_state = -0.05f},
+        "error: fc.input.quantized: no scale can be computed from its scale -0.05; train or calibrate first"},
+       {{.w_scale = 0, .w_state = nan_value},
+        "error: fc.weight.quantized: 3 of 3 channels have no scale; in channel 1, no scale can be computed from its scale nan; train or calibrate first"},
+       {{.input = {}},
+        "error: fc.input.quantized: takes its scale from each batch; use EMA or Fixed, and calibrate"},
+       {{.w_scale = 0},
+        "error: fc.weight.quantized: 3 of 3 scales were never set; train or calibrate first"},
+       {{.input = {.floor = 0.02, .scale_mode = Fixed{}}},
+        "warning: fc.input.quantized: scale 0.02 is not above its floor 0.02: it observed almost only 0; find the cause, then calibrate it again"},
+       {{.weight = {.axis = 0, .floor = 0.1}},
+        "warning: fc.weight.quantized: all 3 channels have a scale at its floor of 0.1; lower the floor, or remove them"}});
 }
 
 TEST_CASE("lint: a quantizer that saw nothing but zeros is a note") {
@@ -209,18 +210,16 @@ TEST_CASE("lint: scales below the floor are judged as the floor that is used") {
 }
 
 TEST_CASE("lint: weights") {
-  CHECK(lint_text(OneLayer{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}}) ==
+  expect(
+      {{{.weights = {1.27f, 0.6f, 0, 0, 0.8f, -1.27f}},
         "note: fc.weight.quantized: channel 1 of 3 has no weight other than 0; remove them, "
-        "unless the rewriting of a layer made them\n");
-  CHECK(
-      lint_text(OneLayer{.weights = {1.27f, 0.6f, 0.001f, 0, 0.8f, -1.27f}}) ==
-      "warning: fc.weight.quantized: channel 1 of 3 has only the code 0; remove them, or give each channel its own scale\n");
-  CHECK(
-      lint_text(OneLayer{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}}) ==
-      "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights outside the codes -127..127; calibrate the scale again, or train it longer\n");
-  CHECK(
-      lint_text(OneLayer{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}}) ==
-      "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN or infinite; retrain from a checkpoint in which all weights are finite\n");
+        "unless the rewriting of a layer made them"},
+       {{.weights = {1.27f, 0.6f, 0.001f, 0, 0.8f, -1.27f}},
+        "warning: fc.weight.quantized: channel 1 of 3 has only the code 0; remove them, or give each channel its own scale"},
+       {{.weights = {1.275f, 0.6f, 1.2f, 12.7f, -1.3f, -2}},
+        "warning: fc.weight.quantized: 2 of 3 channels (1, 2) have up to 100 % of the weights outside the codes -127..127; calibrate the scale again, or train it longer"},
+       {{.weights = {1.27f, nan_value, 1, 1, nan_value, 1}},
+        "error: fc.weight.quantized: 2 of 3 channels (0, 2) have weights that are NaN or infinite; retrain from a checkpoint in which all weights are finite"}});
 }
 
 TEST_CASE("lint: a border whose value has no code") {
@@ -248,55 +247,49 @@ TEST_CASE("lint: options out of range") {
 }
 
 TEST_CASE("lint: biases") {
-  CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}}) ==
-        "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN\n");
-  CHECK(lint_text(OneLayer{.biases = {0, nan_value, 1}, .folded = true}) ==
-        "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN\n");
+  expect({{{.biases = {0, nan_value, 1}},
+           "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN"},
+          {{.biases = {0, nan_value, 1}, .folded = true},
+           "error: fc.bias: bias 1 is NaN; retrain from a state before it became NaN"}});
   CHECK(lint_text(OneLayer{.folded = true}) == "");
-  CHECK(
-      lint_text(OneLayer{.biases = {0, 1, 1000}}) ==
-      "note: fc: bias of channel 2 of 3 is larger than any sum of the products; no input changes the sign of this sum: retrain it if a ReLU reads it\n");
-  CHECK(
-      lint_text(OneLayer{.biases = {0, 1e9f, 1}}) ==
-      "warning: fc: bias of channel 1 of 3 is clamped to the range of s32; give the input or the weights a larger scale: their product is the step of the bias\nwarning: fc: accumulators can reach 2147506126, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\n");
-  CHECK(
-      lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}) ==
-      "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 0.3 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic\n");
+  expect(
+      {{{.biases = {0, 1, 1000}},
+        "note: fc: bias of channel 2 of 3 is larger than any sum of the products; no input changes the sign of this sum: retrain it if a ReLU reads it"},
+       {{.biases = {0, 1e9f, 1}},
+        "warning: fc: bias of channel 1 of 3 is clamped to the range of s32; give the input or the weights a larger scale: their product is the step of the bias\nwarning: fc: accumulators can reach 2147506126, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum"},
+       {{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false},
+        "note: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 0.3 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic"}});
   CHECK(lint_text(
             OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false, .folded = true}) ==
         lint_text(OneLayer{.biases = {0.01f, 0.0001f, 0}, .bias_on_grid = false}));
-  CHECK(
-      lint_text(OneLayer{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false}) ==
-      "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 4 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic\n");
+  expect(
+      {{{.biases = {0.001f, 0.0001f, 0}, .bias_on_grid = false},
+        "warning: fc.bias: 2 of 3 biases change when they are rounded to the grid of the accumulators, by up to 4 % of the largest one; apply FakeQuantizeBias to it in training, or train in exact arithmetic"}});
 }
 
 TEST_CASE("lint: accumulators and storage") {
   OneLayer wide{.x_scale = 0.0001, .inputs = 600, .input = {.bits = 16, .scale_mode = Fixed{}}};
   wide.weights.assign(1800, 1.27f);
-  CHECK(
-      lint_text(wide) ==
-      "warning: fc: accumulators can reach 2497145400, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\nnote: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs 64770, beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other processors; use weights of fewer bits, which are fast everywhere\nnote: fc: input has more than 8 bits: every product is computed twice; quantize it to 8 bits where accuracy allows\n");
+  expect(
+      {{wide,
+        "warning: fc: accumulators can reach 2497145400, beyond s32, and are computed in s64; targets that sum in 32 bits overflow: use fewer bits or a shorter sum\nnote: fc: accumulators of products can reach 19431000, beyond f32's 2^24, and pairs 64770, beyond 2^15: int8 where it is added in 32 bits (VNNI), plain loops on all other processors; use weights of fewer bits, which are fast everywhere\nnote: fc: input has more than 8 bits: every product is computed twice; quantize it to 8 bits where accuracy allows"}});
   OneLayer long_sums{.x_scale = 0.0142, .inputs = 2200};
   long_sums.weights.assign(6600, 0.63f);
-  CHECK(
-      lint_text(long_sums) ==
-      "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; use weights of fewer bits, which are fast everywhere\n");
-  CHECK(
-      lint_text(OneLayer{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
-                         .biases = {0, 0, 0}}) ==
-      "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give their quantizer that many bits, with the same scale\n");
+  expect(
+      {{long_sums,
+        "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; use weights of fewer bits, which are fast everywhere"},
+       {{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f}, .biases = {0, 0, 0}},
+        "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give their quantizer that many bits, with the same scale"}});
 }
 
 TEST_CASE("lint: ratios between grids") {
-  CHECK(
-      lint_text(OneLayer{.y_scale = 1e6}) ==
-      "warning: y.quantized: in all 3 channels, accumulators up to 28597, times 1.3e-10, round to 0: every code is the zero point; calibrate it again: its scale is too large\n");
-  CHECK(
-      lint_text(OneLayer{.y_scale = 0.0000521}) ==
-      "note: y.quantized: in all 3 channels, accumulators are up to 2.5 steps apart: not every code can occur; give it fewer bits or a larger scale\n");
-  CHECK(
-      lint_text(OneLayer{.y_scale = 0.0000001}) ==
-      "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: not every code can occur; give it fewer bits or a larger scale\n");
+  expect(
+      {{{.y_scale = 1e6},
+        "warning: y.quantized: in all 3 channels, accumulators up to 28597, times 1.3e-10, round to 0: every code is the zero point; calibrate it again: its scale is too large"},
+       {{.y_scale = 0.0000521},
+        "note: y.quantized: in all 3 channels, accumulators are up to 2.5 steps apart: not every code can occur; give it fewer bits or a larger scale"},
+       {{.y_scale = 0.0000001},
+        "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: not every code can occur; give it fewer bits or a larger scale"}});
   CHECK(
       lint_sum(0.00001, 0.0131, 0.0243) ==
       "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; calibrate both summands and the sum together: their scales are far apart\n");

@@ -54,19 +54,15 @@ std::string disagreement(const Op& op, const Shape& a, const Shape& b, int a_bit
 }  // namespace
 
 TEST_CASE("pairs: shapes broadcast, in 8 and 16 bits") {
-  const std::vector<std::pair<Shape, Shape>> shapes = {{{5, 3, 2, 7}, {5, 1, 1, 7}},
-                                                       {{5, 1, 1, 7}, {5, 3, 2, 7}},
-                                                       {{5, 3, 2, 7}, {5, 3, 2, 1}},
-                                                       {{5, 6}, {5, 1}},
-                                                       {{5, 1}, {5, 6}},
-                                                       {{5, 4, 1}, {5, 1, 3}},
-                                                       {{5, 2, 3}, {5, 2, 3}},
-                                                       {{5, 2, 1, 3}, {5, 1, 4, 1}},
-                                                       {{5, 1}, {5, 1}}};
+  using Pair = std::pair<Shape, Shape>;
   for (const Op& op : pair_ops) {
-    for (const auto& each : shapes) {
-      const Shape& a = each.first;
-      const Shape& b = each.second;
+    for (const Pair& each :
+         {Pair{{5, 3, 2, 7}, {5, 1, 1, 7}}, Pair{{5, 1, 1, 7}, {5, 3, 2, 7}},
+          Pair{{5, 3, 2, 7}, {5, 3, 2, 1}}, Pair{{5, 6}, {5, 1}}, Pair{{5, 1}, {5, 6}},
+          Pair{{5, 4, 1}, {5, 1, 3}}, Pair{{5, 2, 3}, {5, 2, 3}},
+          Pair{{5, 2, 1, 3}, {5, 1, 4, 1}}, Pair{{5, 1}, {5, 1}}}) {
+      const auto& a = each.first;
+      const auto& b = each.second;
       CAPTURE(name_of(op));
       CAPTURE(to_string(a));
       CAPTURE(to_string(b));

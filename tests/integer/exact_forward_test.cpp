@@ -49,10 +49,11 @@ struct ExactNet : test::Net {
   }
   std::vector<NodeId> all() const { return {a, w, product, y, b, c}; }
   Tape tape(Parameters& parameters, Requantization requantization,
-            const QuantizationSchedule& schedule = {}) const {
+            const QuantizationSchedule& schedule = {}, int threads = default_threads()) const {
     return {graph,
             parameters,
             {.outputs = all(),
+             .threads = threads,
              .arithmetic = exact(requantization, {.keep = true}),
              .schedule = schedule}};
   }
@@ -168,10 +169,7 @@ void check_net(const ExactNet& net, int threads,
   for (Requantization requantization : requantizations) {
     test::Settled of(net.graph, 2);
     if (change) change(of.parameters);
-    Tape tape(net.graph, of.parameters,
-              {.outputs = net.all(),
-               .threads = threads,
-               .arithmetic = exact(requantization, {.keep = true})});
+    Tape tape = net.tape(of.parameters, requantization, {}, threads);
     for (Mode mode : {mode::eval, mode::qat, mode::eval}) {
       fill(tape.input<float>(net.x), 5 + static_cast<uint64_t>(requantization));
       tape.forward(mode);

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "qtape/c99/levels.h"
 #include "qtape/core/random.h"
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/quantizers.h"
@@ -14,7 +13,6 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/training/exact.h"
-#include "qtape/onnx/levels.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -300,26 +298,6 @@ TEST_CASE("normalize: gammas far below their betas, of 0 and below it") {
   integer::set_numbers(op, x, {.eps = 1e30});
   CHECK(op.shift == 0);
   CHECK(op.epsilon == int64_t{1} << 60);
-}
-
-TEST_CASE("normalize: C and ONNX give the integers of the reference") {
-  for (uint64_t seed = 0; seed < 16; seed += 1) {
-    CAPTURE(seed);
-    test::Settled net(norm_net(2 * seed), seed);
-    const Requantization requantization =
-        seed % 4 == 3 ? Requantization::DoubleRounding : Requantization::OnnxQdq;
-    VerifyOptions options{.convert = {.requantization = requantization}, .batch = 3};
-    options.levels = {c_level};
-    options.runners = c_levels();
-    if (requantization == Requantization::OnnxQdq) {
-      options.levels.push_back(onnx_level);
-      options.runners.merge(onnx_levels());
-    }
-    Verifier verifier(net.graph, net.parameters, options);
-    test::fill_wild(verifier.input(), seed);
-    verifier.run(3);
-    CHECK(test::mismatch(verifier) == "");
-  }
 }
 
 TEST_CASE("normalize: exact steps have the gradients of the float op, and follow gamma") {

@@ -1,5 +1,4 @@
-// Ops that have the arithmetic of TFLite's kernels: MeanPool, Softmax, and Linear with scales
-// in f32.
+// Ops that have the arithmetic of TFLite's kernels: MeanPool and Softmax.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -158,34 +157,6 @@ TEST_CASE("softmax: other operands and numbers are refused") {
   CHECK(refusal({.beta = 0.5}, {1, 2}, test::whole_grid(DType::S8, 0x1p-25))
             .ends_with("beta times the scale of x must be above 2^-26, got 0.5 times "
                        "2.9802322387695312e-08"));
-}
-
-TEST_CASE("linear: the product of scales in f32 makes a tie of what is none") {
-  // The product of these scales is 1 - 2^-29.5, and 1 in f32.
-  const double above = double{1 + 300 * 0x1p-23f};
-  const float below = 1 - 300 * 0x1p-23f;
-  for (const bool f32 : {false, true}) {
-    test::ProgramBuilder b(Requantization::DoubleRounding);
-    const ProgramNodeId x = b.codes({4, 1}, test::whole_grid(DType::S8, above));
-    const std::vector<int8_t> w = {1};
-    const std::vector<float> scales = {below};
-    const integer::Linear op{pack_weights(w, {1, 1}, 8, scales, {}, b.program[x].value), f32};
-    const ProgramNodeId sums = b.add(op, {x});
-    const ProgramNodeId y = b.add(integer::Requantize{test::whole_grid(DType::S8, 2)}, {sums});
-    CHECK(b.program[sums].value.scales[0] == (f32 ? 1.0 : above * double{below}));
-    for (const bool reference : {true, false}) {
-      IntegerSession session(b.program, {.reference = reference, .kept = KeptValues::All});
-      const std::vector<int> codes = {5, -5, 4, -3};
-      for (size_t i = 0; i < codes.size(); ++i) {
-        session.input("x")[i] = static_cast<float>(codes[i] * above);
-      }
-      session.run();
-      const auto found = session.value<int8_t>(y);
-      // Ties go upwards in the product, and away from 0 in the shift.
-      CHECK(std::vector<int>(found.begin(), found.end()) ==
-            (f32 ? std::vector{3, -2, 2, -1} : std::vector{3, -3, 2, -2}));
-    }
-  }
 }
 
 }  // namespace

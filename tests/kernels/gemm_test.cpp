@@ -93,18 +93,12 @@ TEST_CASE("gemm: an empty sum is zero, or what was there") {
 }
 
 TEST_CASE("gemm: equal bits at 1, 2, 4 and 8 threads, long sums and narrow results included") {
-  for (const auto& extents : std::vector<std::array<int64_t, 3>>{{64, 256, 784},
-                                                                 {64, 10, 128},
-                                                                 {256, 784, 64},
-                                                                 {10, 128, 8192},
-                                                                 {10, 10, 60000},
-                                                                 {1, 10, 1024},
-                                                                 {1, 1, 5000},
-                                                                 {33, 1000, 70},
-                                                                 {1000, 31, 70},
-                                                                 {2, 3, 1024},
-                                                                 {3000, 33, 1500},
-                                                                 {128, 10, 1000}}) {
+  using Extents = std::array<int64_t, 3>;
+  for (const Extents& extents :
+       {Extents{64, 256, 784}, Extents{64, 10, 128}, Extents{256, 784, 64},
+        Extents{10, 128, 8192}, Extents{10, 10, 60000}, Extents{1, 10, 1024},
+        Extents{1, 1, 5000}, Extents{33, 1000, 70}, Extents{1000, 31, 70}, Extents{2, 3, 1024},
+        Extents{3000, 33, 1500}, Extents{128, 10, 1000}}) {
     for (int kind = 0; kind < 4; ++kind) {
       const Gemm g = of_kind(kind, extents[0], extents[1], extents[2]);
       const auto one = product(g, 1);

@@ -13,6 +13,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/tests/support/errors.h"
+#include "qtape/tests/support/exact_formulas.h"
 #include "qtape/tests/support/first_difference.h"
 
 using namespace qtape;
@@ -22,46 +23,12 @@ using enum Requantization;
 
 namespace {
 
-__extension__ using Wide = __int128;
-
 constexpr int64_t s32_min = std::numeric_limits<int32_t>::min();
 constexpr int64_t s32_max = std::numeric_limits<int32_t>::max();
 
-int32_t limited(Wide v) {
-  return static_cast<int32_t>(v < s32_min ? Wide{s32_min} : v > s32_max ? Wide{s32_max} : v);
-}
-
-Wide floor_shift(Wide v, int shift) { return v >> shift; }
-
-/// Returns v / 2^shift to nearest, ties away from zero.
-Wide away(Wide v, int shift) {
-  if (shift == 0) return v;
-  const Wide half = Wide{1} << (shift - 1);
-  return v >= 0 ? (v + half) >> shift : -((-v + half) >> shift);
-}
-
-int32_t oracle_single(int64_t acc, const Multiplier& m) {
-  const int shift = 31 - m.exponent;
-  return limited(floor_shift(Wide{acc} * m.mantissa + (Wide{1} << (shift - 1)), shift));
-}
-
-int32_t oracle_double(int64_t acc, const Multiplier& m) {
-  const int left = m.exponent > 0 ? m.exponent : 0;
-  const int right = m.exponent < 0 ? -m.exponent : 0;
-  const Wide high = floor_shift((Wide{acc} << left) * m.mantissa + (Wide{1} << 30), 31);
-  return limited(away(high, right));
-}
-
-/// Returns floor(acc r 2^(exponent - 15) + 1/2), where r is the mantissa in 16 bits.
-int32_t oracle_s64(int64_t acc, const Multiplier& m) {
-  const Wide reduced = (m.mantissa + (Wide{1} << 15)) / 65536;
-  const Wide product = Wide{acc} * (reduced > 32767 ? Wide{32767} : reduced);
-  // In units of 2^-47.
-  return limited(floor_shift((product << (m.exponent + 32)) + (Wide{1} << 46), 47));
-}
-
-int32_t oracle_float(int64_t acc, const Multiplier& m) {
-  return limited(static_cast<Wide>(std::nearbyint(double{static_cast<float>(acc) * m.ratio})));
+/// Returns the result of the formula for a ratio.
+int32_t oracle(int64_t acc, double ratio, Requantization by, bool of_16_bits = false) {
+  return static_cast<int32_t>(test::formulas::requant(acc, ratio, 1, by, of_16_bits));
 }
 
 std::vector<int64_t> accumulators() {
@@ -87,8 +54,10 @@ TEST_CASE("requantize: SingleRounding and DoubleRounding equal exact arithmetic"
     CAPTURE(ratio);
     FirstDifference found;
     for (int64_t acc : accumulators()) {
-      found.compare(requantize(acc, m, SingleRounding), oracle_single(acc, m), "single");
-      found.compare(requantize(acc, m, DoubleRounding), oracle_double(acc, m), "double");
+      for (auto by : {SingleRounding, DoubleRounding}) {
+        found.compare(requantize(acc, m, by), oracle(acc, ratio, by),
+                      to_string_view(by).data());
+      }
     }
     CHECK(found.text() == "");
   }
@@ -103,12 +72,11 @@ TEST_CASE("requantize: s64 accumulators, as 16-bit activations give, equal exact
     for (uint64_t i = 0; i < 1000; ++i) {
       const auto magnitude = static_cast<int64_t>(random.below(i, uint64_t{1} << 47));
       const int64_t acc = i % 2 == 0 ? magnitude : -magnitude;
-      found.compare(requantize(acc, m, SingleRounding), oracle_single(acc, m), "single");
-      found.compare(requantize(acc, m, DoubleRounding), oracle_double(acc, m), "double");
       for (auto by : requantization::values) {
-        const bool reduced = by == SingleRounding || by == DoubleRounding;
-        found.compare(requantize(acc, m, by, Accumulator::S64),
-                      reduced ? oracle_s64(acc, m) : requantize(acc, m, by), "s64");
+        found.compare(requantize(acc, m, by), oracle(acc, ratio, by),
+                      to_string_view(by).data());
+        found.compare(requantize(acc, m, by, Accumulator::S64), oracle(acc, ratio, by, true),
+                      "s64");
       }
     }
     CHECK(found.text() == "");
@@ -157,10 +125,10 @@ TEST_CASE(
   const Multiplier m = multiplier_of(accumulator_scale, 0.07);
   FirstDifference found;
   for (int64_t acc : accumulators()) {
-    found.compare(requantize(acc, m, FloatMultiply), oracle_float(acc, m), "float");
-    const float x = static_cast<float>(acc) * static_cast<float>(accumulator_scale);
-    const auto expected = limited(static_cast<Wide>(std::nearbyint(double{x / 0.07f})));
-    found.compare(requantize(acc, m, OnnxQdq), expected, "qdq");
+    for (auto by : {FloatMultiply, OnnxQdq}) {
+      const int64_t expected = test::formulas::requant(acc, accumulator_scale, 0.07, by);
+      found.compare<int64_t>(requantize(acc, m, by), expected, to_string_view(by).data());
+    }
   }
   CHECK(found.text() == "");
   const Multiplier half = multiplier_of(0.5, 1.0);
@@ -264,19 +232,6 @@ TEST_CASE("requantize: ratios beyond what targets shift by are 0 or saturate") {
   }
 }
 
-namespace {
-
-int32_t oracle_sum(int32_t a, int32_t b, const AddMultiplier& m, bool twice) {
-  const auto step = [&](Wide v, const Multiplier& by) {
-    const auto acc = static_cast<int64_t>(v);
-    return Wide{twice ? oracle_double(acc, by) : oracle_single(acc, by)};
-  };
-  const Wide sum = step(Wide{a} << m.left_shift, m.a) + step(Wide{b} << m.left_shift, m.b);
-  return static_cast<int32_t>(step(sum, m.output));
-}
-
-}  // namespace
-
 TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a step of the sum") {
   const Random random(7, 7);
   for (bool wide : {false, true}) {
@@ -299,9 +254,9 @@ TEST_CASE("requantize: the sum of two codes, as TFLite adds, and to within a ste
           const int32_t y = requantize_add(a, b, m, requantization);
           // 16-bit codes keep 15 fraction bits, and f32 rounds their accumulators.
           near = near && std::fabs(y - exact) <= (wide ? 0.53 : 0.501);
+          found.compare<int64_t>(y, test::formulas::add(a, b, scales[0], scales[1], scales[2],
+                                                        requantization, wide));
         }
-        found.compare(requantize_add(a, b, m, SingleRounding), oracle_sum(a, b, m, false));
-        found.compare(requantize_add(a, b, m, DoubleRounding), oracle_sum(a, b, m, true));
       }
       CHECK(near);
       CHECK(found.text() == "");

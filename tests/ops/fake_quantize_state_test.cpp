@@ -65,20 +65,6 @@ TEST_CASE("fake_quantize: an average by difference stays finite where the differ
   for (float y : bench.y) CHECK(std::isfinite(y));
 }
 
-TEST_CASE("fake_quantize: in the warm-up an average by difference weighs all steps the same") {
-  const FakeQuantize op{.bits = 2, .scale_mode = EMA{.weight = 0.01}};
-  Bench bench(op, {1});
-  float expected = 0;
-  for (uint64_t n = 0; n < 4; ++n) {
-    const auto current = static_cast<float>(n + 1);
-    bench.x = {current};
-    bench.forward_step({.mode = mode::qat, .number = n, .warm_up = 3});
-    const float weight = n < 3 ? 1.0f / static_cast<float>(n + 1) : 0.01f;
-    expected = n == 0 ? current : expected + weight * (current - expected);
-    CHECK(bench.scales()[0] == expected);
-  }
-}
-
 TEST_CASE("fake_quantize: a scale in a state acts as the floor where it is below") {
   const auto scale_in_use = [](const FakeQuantize& op, float state, Mode mode) {
     Bench bench(op, {2, 40});

@@ -1,5 +1,6 @@
-// FakeQuantizeLSQ and FakeQuantizePACT: values, gradients compared with differences,
-// initialization.
+// FakeQuantizeLSQ and FakeQuantizePACT: gradients compared with differences, initialization.
+// See quantize_test.cpp for the values and dx of LSQ, and the table of ops for sums of
+// gradients.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -55,42 +56,6 @@ double difference(Bench& bench, double& at, double step) {
 
 }  // namespace
 
-TEST_CASE("lsq: values and dx are those of a fixed quantizer, at every granularity") {
-  test::for_each_attribute([](const FakeQuantize& base) {
-    for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
-      for (auto axis : {std::optional<int>{}, std::optional<int>{0}, std::optional<int>{1}}) {
-        const FakeQuantizeLSQ each{.bits = base.bits,
-                                   .axis = axis,
-                                   .range = base.range,
-                                   .scheme = scheme,
-                                   .rounding = base.rounding,
-                                   .division = base.division,
-                                   .mask = base.mask};
-        FakeQuantize same = base.with(&FakeQuantize::scheme, scheme);
-        same.axis = axis;
-        same.scale_mode = Fixed{};
-        QuantizerBench<float, float, FakeQuantizeLSQ> learned(each, {6, 35});
-        QuantizerBench<float, float> fixed(same, {6, 35});
-        learned.x = fixed.x = random_floats(210, 3);
-        learned.dy = fixed.dy = random_floats(210, 4);
-        const float scale = 1.5f / static_cast<float>(grid_of(each).limits.q_max);
-        for (size_t c = 0; c < learned.state.size(); ++c) {
-          fixed.state[c] = scale * static_cast<float>(c + 1);
-          learned.state[c] = c % 2 == 0 ? fixed.state[c] : -fixed.state[c];
-          learned.zero_point[c] = 0.6f;
-          fixed.zero_point[c] = 1.0f;
-        }
-        learned.forward(mode::qat);
-        fixed.forward(mode::qat);
-        CHECK(learned.y == fixed.y);
-        learned.backward();
-        fixed.backward();
-        CHECK(learned.dx == fixed.dx);
-      }
-    }
-  });
-}
-
 TEST_CASE("lsq: the scale's gradient is that of differences and the straight-through part") {
   for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
     for (double sign : {1.0, -1.0}) {
@@ -129,44 +94,6 @@ TEST_CASE("lsq: the zero point's gradient is that of differences") {
   CHECK(bench.dzero_point[0] ==
         doctest::Approx(factor * difference(bench, bench.zero_point[0], 1.0)).epsilon(1e-12));
   CHECK(std::fabs(bench.dzero_point[0]) > 1e-5);
-}
-
-TEST_CASE("lsq: gradients are per channel and group, equal at any thread count, and add up") {
-  for (auto [axis, group] : {std::pair<int, int64_t>{0, 0}, {1, 0}, {1, 16}, {0, 5}}) {
-    FakeQuantizeLSQ op{.bits = 4, .axis = axis, .scheme = Scheme::Affine};
-    if (group > 0) op.group_size = group;
-    const auto run = [&](int threads) {
-      QuantizerBench<float, float, FakeQuantizeLSQ> bench(op, {50, 1600}, threads);
-      bench.x = random_floats(80000, 1);
-      bench.dy = random_floats(80000, 2);
-      std::ranges::fill(bench.state, 0.05f);
-      bench.train();
-      return bench;
-    };
-    auto one = run(1);
-    const auto three = run(3);
-    CHECK(one.dstate == three.dstate);
-    CHECK(one.dzero_point == three.dzero_point);
-    CHECK(one.dx == three.dx);
-    // Sums of one channel, in double.
-    const ChannelMap map({50, 1600}, granularity_of(op));
-    double sum = 0;
-    for (size_t i = 0; i < one.x.size(); ++i) {
-      if (map(static_cast<int64_t>(i)) != map.channels - 1) continue;
-      const double z = double{one.x[i] / 0.05f};
-      const double inside = std::nearbyint(z) - z;
-      sum += double{one.dy[i]} * (std::nearbyint(z) > 7    ? 7
-                                  : std::nearbyint(z) < -7 ? -7
-                                                           : inside);
-    }
-    const double n = 80000.0 / static_cast<double>(map.channels);
-    CHECK(one.dstate.back() == doctest::Approx(sum / std::sqrt(n * 7)).epsilon(1e-4));
-    const auto once = one.dstate;
-    one.x_wanted = false;
-    one.backward(true);
-    for (size_t c = 0; c < once.size(); ++c) CHECK(one.dstate[c] == once[c] + once[c]);
-    CHECK(one.dx == three.dx);
-  }
 }
 
 TEST_CASE("lsq: the first observed batch initialises, others only read") {

@@ -1,4 +1,5 @@
-// Quantize and Dequantize against FakeQuantize and independent formulas.
+// Quantize, Dequantize, FakeQuantize and FakeQuantizeLSQ with all attributes against
+// independent formulas.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -6,6 +7,7 @@
 #include "qtape/engine/print.h"
 #include "qtape/tests/support/first_difference.h"
 #include "qtape/tests/support/quantize_trial.h"
+#include "qtape/tests/support/quantizer_bench.h"
 
 using namespace qtape;
 using test::difference;
@@ -27,11 +29,18 @@ void check_trial(const Trial<S>& trial, size_t turn, test::RunOptions options = 
   auto quantize = trial.quantize(options);
   auto dequantize = trial.dequantize(options);
   std::string found = difference(quantize.forward(), trial.codes);
-  found += difference(dequantize.forward(), trial.faked());
+  found += difference(dequantize.forward(), trial.y(false));
   found += difference(quantize.backward(dy)[0], trial.dx(dy, base));
   found += difference(dequantize.backward(dy)[0], trial.dq(dy, base));
-  const bool fault =
-      quantize.status().fault.text != nullptr || dequantize.status().fault.text != nullptr;
+  // Zero points of LSQ are added after rounding.
+  const bool learned = turn % 2 == 0 && trial.op.zero_point == ZeroPoint::AfterRounding;
+  auto fake = learned ? trial.learned(options) : trial.fake_quantize(options);
+  found += difference(fake.forward(), trial.y(!learned));
+  found += difference(fake.backward(dy)[0], trial.masked(dy, base, !learned));
+  bool fault = false;
+  for (OpRun* run : {&quantize, &dequantize, &fake}) {
+    fault = fault || run->status().fault.text != nullptr;
+  }
   INFO(to_string(trial.op), " of ", to_string(TensorType{dtype_of<S>, trial.shape}));
   CHECK(found == "");
   CHECK_FALSE(fault);
@@ -42,18 +51,18 @@ template <class F>
 void for_each_quantize(F f) {
   for (auto scheme : {Scheme::Symmetric, Scheme::Affine}) {
     for (auto placement : {ZeroPoint::AfterRounding, ZeroPoint::BeforeRounding}) {
-      for (auto mask : {MaskRule::Code, MaskRule::Value}) {
-        for (auto rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
-          for (auto division : {Division::Exact, Division::Reciprocal}) {
-            for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
-              for (int bits : {1, 2, 3, 4, 8, 9, 16}) {
-                if (bits == 1 && range != CodeRange::Unsigned) continue;
-                f(Quantize{bits, {}, {}, range, scheme, rounding, division, placement, mask});
-              }
-            }
-          }
-        }
-      }
+      const auto visit = [&](const FakeQuantize& each) {
+        f(Quantize{each.bits,
+                   {},
+                   {},
+                   each.range,
+                   scheme,
+                   each.rounding,
+                   each.division,
+                   placement,
+                   each.mask});
+      };
+      test::for_each_attribute(visit, {1, 2, 3, 4, 8, 9, 16});
     }
   }
 }
@@ -104,23 +113,12 @@ TEST_CASE("quantize: large tensors are cut anywhere, by any number of threads") 
     Shape shape;
     Granularity granularity;
   };
-  const std::vector<Case> cases = {{{0}, {}},
-                                   {{0, 3}, {1, {}}},
-                                   {{}, {}},
-                                   {{5001}, {}},
-                                   {{70003}, {}},
-                                   {{3, 20000}, {0, {}}},
-                                   {{64, 768}, {0, {}}},
-                                   {{700, 100}, {0, {}}},
-                                   {{130, 16}, {0, {}}},
-                                   {{4, 40000}, {1, {}}},
-                                   {{1400, 48}, {1, {}}},
-                                   {{300, 224}, {1, 32}},
-                                   {{64, 48}, {1, 16}},
-                                   {{2, 40000}, {1, 20000}},
-                                   {{2, 300, 7}, {1, 3}},
-                                   {{3, 21000, 2}, {1, {}}}};
-  for (const Case& c : cases) {
+  for (const Case& c :
+       {Case{{0}, {}}, Case{{0, 3}, {1, {}}}, Case{{}, {}}, Case{{5001}, {}}, Case{{70003}, {}},
+        Case{{3, 20000}, {0, {}}}, Case{{64, 768}, {0, {}}}, Case{{700, 100}, {0, {}}},
+        Case{{130, 16}, {0, {}}}, Case{{4, 40000}, {1, {}}}, Case{{1400, 48}, {1, {}}},
+        Case{{300, 224}, {1, 32}}, Case{{64, 48}, {1, 16}}, Case{{2, 40000}, {1, 20000}},
+        Case{{2, 300, 7}, {1, 3}}, Case{{3, 21000, 2}, {1, {}}}}) {
     for (auto mask : {MaskRule::Code, MaskRule::Value}) {
       const Quantize op{.bits = 4,
                         .axis = c.granularity.axis,

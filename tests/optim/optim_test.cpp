@@ -195,17 +195,11 @@ TEST_CASE("optimizer: patterns match whole names") {
     std::vector<std::string> matched;
   };
   const std::vector<std::string> names = {"a", "ab", "abc", "b.a", "b.ab.c"};
-  const std::vector<Case> cases = {{"*", names},
-                                   {"a", {"a"}},
-                                   {"a*", {"a", "ab", "abc"}},
-                                   {"??", {"ab"}},
-                                   {"?*b*", {"ab", "abc", "b.ab.c"}},
-                                   {"b.*", {"b.a", "b.ab.c"}},
-                                   {"*.a", {"b.a"}},
-                                   {"*a*c", {"abc", "b.ab.c"}},
-                                   {"**b", {"ab"}},
-                                   {"b.*b*.?", {"b.ab.c"}}};
-  for (const Case& each : cases) {
+  for (const Case& each :
+       {Case{"*", names}, Case{"a", {"a"}}, Case{"a*", {"a", "ab", "abc"}}, Case{"??", {"ab"}},
+        Case{"?*b*", {"ab", "abc", "b.ab.c"}}, Case{"b.*", {"b.a", "b.ab.c"}},
+        Case{"*.a", {"b.a"}}, Case{"*a*c", {"abc", "b.ab.c"}}, Case{"**b", {"ab"}},
+        Case{"b.*b*.?", {"b.ab.c"}}}) {
     Types types;
     for (const std::string& name : names) types.push_back({name, f32({1})});
     Parameters parameters = make_parameters(types);

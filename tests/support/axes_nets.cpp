@@ -1,21 +1,17 @@
 // Nets of ops over axes: moves, resizing, pools, rows of tables, norms, pairs of broadcast
 // shapes and functions.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
-#include "qtape/core/random.h"
-#include "qtape/engine/quantizers.h"
-#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/net_draws.h"
 
 namespace qtape::test {
 namespace {
 
-class AxesNet {
+class AxesNet : NetDraws {
  public:
-  explicit AxesNet(uint64_t seed) : random_(seed, 22) {}
+  explicit AxesNet(uint64_t seed) : NetDraws(seed, 22) {}
 
   Graph run() {
     const Shape shape = below(3) == 0 ? Shape{2, 2 + below(5), 1 + below(6)}
@@ -30,28 +26,17 @@ class AxesNet {
   }
 
  private:
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
-  }
-  double between(double low, double high) {
-    return low + (high - low) * random_.uniform(draws_++);
-  }
-  std::string name(const char* kind) { return fmt::format("{}{}", kind, names_++); }
-  const Shape& shape(NodeId x) const { return graph_[x].type.shape; }
   int64_t elements(NodeId x) const { return shape(x).elements(); }
 
   NodeId quantized(NodeId x) {
     const EMA range{.track = Track::Range};
-    const FakeQuantize kinds[] = {
-        {.range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = range},
-        {.range = CodeRange::Full, .scheme = Scheme::Affine, .scale_mode = range},
-        {.range = CodeRange::Narrow, .scale_mode = EMA{}},
-        {.bits = 4,
-         .range = CodeRange::Unsigned,
-         .scheme = Scheme::Affine,
-         .scale_mode = range},
-        {.bits = 16, .scheme = Scheme::Affine, .scale_mode = range}};
-    return add_quantizer(graph_, x, kinds[below(5)], name("q"));
+    const FakeQuantize affine{
+        .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = range};
+    const FakeQuantize op = pick<FakeQuantize>(
+        {affine, affine.with(&FakeQuantize::range, CodeRange::Full),
+         FakeQuantize{.scale_mode = EMA{}}, affine.with(&FakeQuantize::bits, 4),
+         FakeQuantize{.bits = 16, .scheme = Scheme::Affine, .scale_mode = range}});
+    return add_quantizer(graph_, x, op, name("q"));
   }
   NodeId quantized(const Op& op, std::initializer_list<NodeId> operands) {
     return quantized(graph_.add(op, operands));
@@ -195,25 +180,23 @@ class AxesNet {
   }
 
   NodeId function(NodeId x) {
-    const Op all[] = {Elu{.alpha = between(0.1, 2)},
-                      Softplus{},
-                      Mish{},
-                      Erf{},
-                      Sin{},
-                      Cos{},
-                      Atan{},
-                      Signum{},
-                      Floor{},
-                      Round{},
-                      Abs{},
-                      Gelu{},
-                      HardSwish{},
-                      Pow{.exponent = 2},
-                      Clamp{.low = between(-1, 0), .high = between(0.1, 3)}};
-    if (below(4) == 0) {
-      return quantized(PRelu{}, {x, constant({shape(x)[-1]})});
-    }
-    return quantized(all[below(std::ssize(all))], {x});
+    const std::vector<Op> all = {Elu{.alpha = between(0.1, 2)},
+                                 Softplus{},
+                                 Mish{},
+                                 Erf{},
+                                 Sin{},
+                                 Cos{},
+                                 Atan{},
+                                 Signum{},
+                                 Floor{},
+                                 Round{},
+                                 Abs{},
+                                 Gelu{},
+                                 HardSwish{},
+                                 Pow{.exponent = 2},
+                                 Clamp{.low = between(-1, 0), .high = between(0.1, 3)}};
+    if (below(4) == 0) return quantized(PRelu{}, {x, constant({shape(x)[-1]})});
+    return quantized(pick(all), {x});
   }
 
   /// Returns x in a shape with some extents 1, so that it broadcasts.
@@ -235,16 +218,10 @@ class AxesNet {
   }
 
   NodeId paired(NodeId x) {
-    const Op all[] = {Add{}, Sub{}, Mul{}, Maximum{}, Minimum{}};
-    const Op& op = all[below(std::ssize(all))];
+    const Op op = pick<Op>({Add{}, Sub{}, Mul{}, Maximum{}, Minimum{}});
     const NodeId y = other(x);
     return below(2) == 0 ? quantized(op, {x, y}) : quantized(op, {y, x});
   }
-
-  Random random_;
-  uint64_t draws_ = 0;
-  int names_ = 0;
-  Graph graph_;
 };
 
 }  // namespace

@@ -1,21 +1,17 @@
 // Nets of convolutions.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "qtape/core/random.h"
-#include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/quantizer_of.h"
-#include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/net_draws.h"
 
 namespace qtape::test {
 namespace {
 
 /// Nets of convolutions with all their features.
-class ConvNet {
+class ConvNet : NetDraws {
  public:
-  explicit ConvNet(uint64_t seed) : random_(seed, 21) {}
+  explicit ConvNet(uint64_t seed) : NetDraws(seed, 21) {}
 
   Graph run() {
     const bool one = below(3) == 0;
@@ -34,26 +30,16 @@ class ConvNet {
   }
 
  private:
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
-  }
-  std::string name(const char* kind) { return fmt::format("{}{}", kind, names_++); }
-
   NodeId quantized(NodeId x) {
-    const FakeQuantize kinds[] = {
-        {.range = CodeRange::Unsigned,
-         .scheme = Scheme::Affine,
-         .scale_mode = EMA{.track = Track::Range}},
-        {.range = CodeRange::Full,
-         .scheme = Scheme::Affine,
-         .scale_mode = EMA{.track = Track::Range}},
-        {.range = CodeRange::Narrow, .scale_mode = EMA{}},
-        {.bits = 4,
-         .range = CodeRange::Unsigned,
-         .scheme = Scheme::Affine,
-         .scale_mode = Fixed{}},
-        {.bits = 16, .scheme = Scheme::Affine, .scale_mode = EMA{.track = Track::Range}}};
-    return add_quantizer(graph_, x, kinds[below(5)], name("q"));
+    const EMA range{.track = Track::Range};
+    const FakeQuantize affine{
+        .range = CodeRange::Unsigned, .scheme = Scheme::Affine, .scale_mode = range};
+    const FakeQuantize op = pick<FakeQuantize>(
+        {affine, affine.with(&FakeQuantize::range, CodeRange::Full),
+         FakeQuantize{.scale_mode = EMA{}},
+         affine.with(&FakeQuantize::bits, 4).with(&FakeQuantize::scale_mode, Fixed{}),
+         FakeQuantize{.bits = 16, .scheme = Scheme::Affine, .scale_mode = range}});
+    return add_quantizer(graph_, x, op, name("q"));
   }
 
   /// Returns a view of x with the extents of `shape`, with axis 1 and the last axis exchanged.
@@ -68,11 +54,12 @@ class ConvNet {
   NodeId filters(const Shape& shape) {
     const std::string label = name("w");
     const Parameter parameter{.shape = shape, .initializer = init::KaimingNormal{}};
-    const FakeQuantize kinds[] = {{.axis = 0},
-                                  {.range = CodeRange::Full},
-                                  {.bits = 4, .axis = 0},
-                                  {.bits = 2, .axis = 0}};
-    return add_quantizer(graph_, graph_.add(parameter, {}, label), kinds[below(4)], label);
+    const NodeId w = graph_.add(parameter, {}, label);
+    const FakeQuantize op = pick<FakeQuantize>({{.axis = 0},
+                                                {.range = CodeRange::Full},
+                                                {.bits = 4, .axis = 0},
+                                                {.bits = 2, .axis = 0}});
+    return add_quantizer(graph_, w, op, label);
   }
 
   /// Returns the outputs per group; sometimes more than fit one vector.
@@ -110,45 +97,39 @@ class ConvNet {
     return a;
   }
   Padding padding() {
-    const Padding all[] = {Padding::Valid, Padding::Same, Padding::Explicit};
-    return all[below(3)];
+    return pick<Padding>({Padding::Valid, Padding::Same, Padding::Explicit});
   }
 
   NodeId conv2d(NodeId x) {
-    const Shape shape = graph_[x].type.shape;
+    const Shape in = shape(x);
     const Padding kind = padding();
-    const Axis h = axis(shape[1], kind);
-    const Axis w = axis(shape[2], kind);
-    const int64_t groups = groups_of(shape[3]);
+    const Axis h = axis(in[1], kind);
+    const Axis w = axis(in[2], kind);
+    const int64_t groups = groups_of(in[3]);
     const Conv2d op{.stride = {h.stride, w.stride},
                     .padding = kind,
                     .pads_begin = {h.begin, w.begin},
                     .pads_end = {h.end, w.end},
                     .dilation = {h.dilation, w.dilation},
                     .groups = groups};
-    const Shape f{groups * outputs(), h.kernel, w.kernel, shape[3] / groups};
+    const Shape f{groups * outputs(), h.kernel, w.kernel, in[3] / groups};
     return biased(graph_.add(op, {x, filters(f)}, name("conv")));
   }
 
   NodeId conv1d(NodeId x) {
-    const Shape shape = graph_[x].type.shape;
+    const Shape in = shape(x);
     const Padding kind = padding();
-    const Axis l = axis(shape[1], kind);
-    const int64_t groups = groups_of(shape[2]);
+    const Axis l = axis(in[1], kind);
+    const int64_t groups = groups_of(in[2]);
     const Conv1d op{.stride = l.stride,
                     .padding = kind,
                     .pad_begin = l.begin,
                     .pad_end = l.end,
                     .dilation = l.dilation,
                     .groups = groups};
-    const Shape f{groups * outputs(), l.kernel, shape[2] / groups};
+    const Shape f{groups * outputs(), l.kernel, in[2] / groups};
     return biased(graph_.add(op, {x, filters(f)}, name("conv")));
   }
-
-  Random random_;
-  uint64_t draws_ = 0;
-  int names_ = 0;
-  Graph graph_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session_hooks.h"
 #include "qtape/model/layers.h"
+#include "qtape/tests/support/net_draws.h"
 
 namespace qtape::test {
 namespace {
@@ -160,9 +161,9 @@ std::string disagreement(const Graph& graph, Parameters& parameters, uint64_t se
 
 namespace {
 
-class RandomNet {
+class RandomNet : NetDraws {
  public:
-  explicit RandomNet(uint64_t seed) : random_(seed, 11) {
+  explicit RandomNet(uint64_t seed) : NetDraws(seed, 11) {
     const int64_t width = 2 + below(9);
     const NodeId x = graph_.add(Input{.shape = {3, width}}, {}, "x");
     codes_ = {quantized(x)};
@@ -179,14 +180,7 @@ class RandomNet {
   }
 
  private:
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n)));
-  }
-  int64_t width(NodeId id) const { return graph_[id].type.shape[1]; }
-  template <class T>
-  T pick(const std::vector<T>& from) {
-    return from[static_cast<size_t>(below(std::ssize(from)))];
-  }
+  int64_t width(NodeId id) const { return shape(id)[1]; }
   NodeId any() { return pick(codes_); }
 
   Op activation() {
@@ -221,22 +215,21 @@ class RandomNet {
                      FakeQuantizePACT{.bits = 8, .range = CodeRange::Narrow}});
   }
 
-  std::string label(const char* kind) { return fmt::format("{}{}", kind, names_++); }
-  NodeId quantized(NodeId x) { return add_quantizer(graph_, x, activation(), label("q")); }
+  NodeId quantized(NodeId x) { return add_quantizer(graph_, x, activation(), name("q")); }
 
   NodeId layer(NodeId x) {
     const int64_t out = 1 + below(12);
     const bool bias = below(2) == 0;
     if (below(3) > 0) {
       LayerOptions options{
-          .out = out, .weight_quantizer = weight(0), .bias = bias, .label = label("fc")};
+          .out = out, .weight_quantizer = weight(0), .bias = bias, .label = name("fc")};
       if (below(4) == 0) options.folded_norm = BatchNorm{};
       return linear(graph_, x, options);
     }
-    const std::string name = label("columns");
+    const std::string label = name("columns");
     const NodeId w = graph_.add(
-        Parameter{.shape = {width(x), out}, .initializer = init::KaimingNormal{}}, {}, name);
-    return graph_.add(MatMul{}, {x, add_quantizer(graph_, w, weight(1), name)});
+        Parameter{.shape = {width(x), out}, .initializer = init::KaimingNormal{}}, {}, label);
+    return graph_.add(MatMul{}, {x, add_quantizer(graph_, w, weight(1), label)});
   }
 
   NodeId limited(NodeId x) {
@@ -319,10 +312,6 @@ class RandomNet {
     }
   }
 
-  Random random_;
-  uint64_t draws_ = 0;
-  int names_ = 0;
-  Graph graph_;
   std::vector<NodeId> codes_;
 };
 

@@ -51,7 +51,6 @@ Array filled(const Operand& operand, DType run, size_t number) {
 /// x -> quantizer -> op -> quantizer; operands of the same shape share an input.
 NodeId quantized_net(Graph& graph, const OpUse& use) {
   const auto slots = slots_of(use.op);
-  const FakeQuantize ema{.scale_mode = EMA{}};
   std::vector<NodeId> operands;
   std::vector<std::pair<TensorType, NodeId>> inputs;
   for (size_t i = 0; i < use.operands.size(); ++i) {
@@ -102,6 +101,30 @@ IntegerVerdict refused(std::string text, std::function<NodeId(Graph&)> net) {
   return {.refusal = std::move(text), .net = std::move(net)};
 }
 
+IntegerVerdict converts_on_grids(const Shape& shape, const std::vector<Op>& ops, bool summed) {
+  return converts([=](Graph& graph) {
+    const NodeId x = graph.add(Input{.shape = shape}, {}, "x");
+    std::vector<NodeId> results;
+    NodeId first;
+    const auto quantized = [&](NodeId y) {
+      const NodeId q = add_quantizer(graph, y, ema, "y" + std::to_string(results.size()));
+      results.push_back(graph.add(Flatten{}, {q}));
+    };
+    for (const FakeQuantize& grid : {ema, affine_ema, ema.with(&FakeQuantize::bits, 16)}) {
+      const NodeId codes = add_quantizer(graph, x, grid, "q" + std::to_string(results.size()));
+      for (const Op& op : ops) {
+        const NodeId y = graph.add(op, {codes});
+        if (results.empty()) first = y;
+        quantized(y);
+        if (summed) quantized(graph.add(Sum{.axes = {2}, .keep_dims = true}, {y}));
+      }
+    }
+    const Concat join{.axis = 1, .count = static_cast<int>(results.size())};
+    graph.set_outputs({add_quantizer(graph, graph.add(join, results), ema, "output")});
+    return first;
+  });
+}
+
 void refuse(OpCase& c, const std::vector<TensorType>& operands,
             const std::vector<std::pair<Op, std::string>>& rows) {
   for (const auto& [op, text] : rows) c.refusals.push_back({op, operands, text});
@@ -121,6 +144,8 @@ std::vector<OpCase> op_cases() {
   }
   return all;
 }
+
+std::vector<Values> passes(const OpUse&, Arrays, const Array& dy) { return {dy.values}; }
 
 std::vector<Array> make_operands(const OpUse& use, DType dtype) {
   std::vector<Array> operands;
@@ -162,10 +187,31 @@ size_t ravel(std::span<const int64_t> at, const Shape& shape) {
   return static_cast<size_t>(index);
 }
 
+size_t exact_index(std::span<const int64_t> at, const Shape& shape) {
+  int64_t index = 0;
+  for (int i = 0; i < shape.rank(); ++i) index = index * shape[i] + at[static_cast<size_t>(i)];
+  return static_cast<size_t>(index);
+}
+
 Array mapped(const Array& x, const std::function<double(double)>& f) {
   Array y = x;
   for (double& each : y.values) each = f(each);
   return y;
+}
+
+WindowAxis window_axis(int64_t in, int64_t kernel, int64_t stride, int64_t dilation,
+                       Padding padding, int64_t begin, int64_t end) {
+  const int64_t span = (kernel - 1) * dilation + 1;
+  int64_t out = 0;
+  if (padding == Padding::Same) {
+    while (out * stride < in) ++out;
+    int64_t total = 0;
+    while (in + total < (out - 1) * stride + span) ++total;
+    begin = total / 2;
+  } else {
+    for (int64_t first = 0; first + span <= in + begin + end; first += stride) ++out;
+  }
+  return {in, kernel, stride, dilation, begin, out};
 }
 
 TensorType f32(std::initializer_list<int64_t> extents) { return {DType::F32, Shape(extents)}; }

@@ -85,6 +85,20 @@ IntegerVerdict converts(std::function<NodeId(Graph& graph)> net);
 IntegerVerdict refused(std::string text, const OpUse& use);
 IntegerVerdict refused(std::string text, std::function<NodeId(Graph& graph)> net);
 
+/// Quantizers of nets with codes of 8 bits: symmetric, and unsigned with a zero point.
+inline const FakeQuantize ema{.scale_mode = EMA{}};
+inline const FakeQuantize affine_ema{.range = CodeRange::Unsigned,
+                                     .scheme = Scheme::Affine,
+                                     .scale_mode = EMA{.track = Track::Range}};
+/// Each op between quantizers of `ema`, of `affine_ema` and of 16 bits, and of its result; if
+/// `summed`, also before a Sum, which reads its codes.
+IntegerVerdict converts_on_grids(const Shape& shape, const std::vector<Op>& ops,
+                                 bool summed = false);
+
+inline const std::string no_integers =
+    "has no integer form: replace it with an op that has an integer form, or end the model "
+    "before it";
+
 /// Operands that infer must refuse, with the exact message.
 struct Refusal {
   Op op;
@@ -132,6 +146,15 @@ void refuse(OpCase& c, const std::vector<TensorType>& operands,
 void refuse(OpCase& c, const Op& op,
             const std::vector<std::pair<std::vector<TensorType>, std::string>>& rows);
 
+/// Adds uses of ops with operands of these shapes.
+template <class X>
+void add_shapes(OpCase& c, const std::vector<std::pair<X, Shape>>& table, double low = 0,
+                double high = 100) {
+  for (const auto& [op, shape] : table) c.uses.push_back({op, {{shape, low, high}}});
+}
+/// The gradient of an op that keeps its only operand that has one: dy.
+std::vector<Values> passes(const OpUse& use, Arrays x, const Array& dy);
+
 /// Returns the table with one entry for every op, from the functions below.
 std::vector<OpCase> op_cases();
 
@@ -156,8 +179,18 @@ std::vector<int64_t> unravel(int64_t index, const Shape& shape);
 /// Returns the index of the element at the last coordinates of `at`; an extent of 1 is
 /// repeated.
 size_t ravel(std::span<const int64_t> at, const Shape& shape);
+/// The same without broadcasting.
+size_t exact_index(std::span<const int64_t> at, const Shape& shape);
 /// Returns f(x) for each element, in the dtype of x.
 Array mapped(const Array& x, const std::function<double(double)>& f);
+
+/// Positions of the windows along one axis.
+struct WindowAxis {
+  int64_t in = 1, kernel = 1, stride = 1, dilation = 1, begin = 0, out = 1;
+};
+/// Returns the positions by the documentation; `begin` and `end` pad if that is not Same.
+WindowAxis window_axis(int64_t in, int64_t kernel, int64_t stride, int64_t dilation,
+                       Padding padding, int64_t begin, int64_t end);
 
 TensorType f32(std::initializer_list<int64_t> extents);
 TensorType f64(std::initializer_list<int64_t> extents);

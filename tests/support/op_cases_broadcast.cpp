@@ -32,32 +32,6 @@ ValueOracle broadcast(double (*f)(double, double)) {
 }
 
 OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
-  // Extents of 1, missing axes, vector remainders and empty tensors.
-  std::vector<std::pair<Shape, Shape>> pairs = {{{3, 4}, {3, 4}},
-                                                {{}, {}},
-                                                {{3, 4}, {}},
-                                                {{}, {5}},
-                                                {{3, 4}, {4}},
-                                                {{4}, {3, 4}},
-                                                {{3, 1}, {3, 4}},
-                                                {{3, 1}, {1, 4}},
-                                                {{1}, {3, 4}},
-                                                {{2, 3, 4}, {3, 4}},
-                                                {{2, 3, 4}, {2, 1, 4}},
-                                                {{2, 1, 4}, {3, 1}},
-                                                {{2, 1, 3, 1}, {5, 1, 4}},
-                                                {{1, 4}, {4}},
-                                                {{1}, {1, 1}},
-                                                {{2, 3, 2, 2}, {3, 1, 2}},
-                                                {{0, 3}, {3}},
-                                                {{1, 3}, {0, 3}},
-                                                {{2, 0}, {2, 1}},
-                                                {{40, 300}, {300}},
-                                                {{300, 40}, {300, 1}},
-                                                {{3, 2, 1}, {2, 5}}};
-  for (int64_t n : {1, 3, 17, 1025}) {
-    pairs.insert(pairs.end(), {{{n}, {n}}, {{n}, {1}}, {{2, n}, {n}}});
-  }
   OpCase c{
       .value = std::move(value),
       .bench = {{op, {{{256, 512}, 0.5, 2}, {{256, 512}, 0.5, 2}}}},
@@ -65,7 +39,38 @@ OpCase broadcast_case(const Op& op, ValueOracle value, Tolerance tolerance) {
       .refusals = {{op, {f32({8, 4}), f32({3})}, "shapes do not broadcast: [8, 4] and [3]"},
                    {op, {f32({4}), f64({4})}, "dtypes differ: f32 and f64"},
                    {op, {s32({4}), s32({4})}, "expected f32 or f64, got s32"}}};
-  for (const auto& [a, b] : pairs) c.uses.push_back({op, {{a, 0.5, 2}, {b, 0.5, 2}}});
+  using Pair = std::pair<Shape, Shape>;
+  const auto add = [&](const Pair& x) {
+    c.uses.push_back({op, {{x.first, 0.5, 2}, {x.second, 0.5, 2}}});
+  };
+  // Extents of 1, missing axes, vector remainders and empty tensors.
+  for (const Pair& each : {Pair{{3, 4}, {3, 4}},
+                           Pair{{}, {}},
+                           Pair{{3, 4}, {}},
+                           Pair{{}, {5}},
+                           Pair{{3, 4}, {4}},
+                           Pair{{4}, {3, 4}},
+                           Pair{{3, 1}, {3, 4}},
+                           Pair{{3, 1}, {1, 4}},
+                           Pair{{1}, {3, 4}},
+                           Pair{{2, 3, 4}, {3, 4}},
+                           Pair{{2, 3, 4}, {2, 1, 4}},
+                           Pair{{2, 1, 4}, {3, 1}},
+                           Pair{{2, 1, 3, 1}, {5, 1, 4}},
+                           Pair{{1, 4}, {4}},
+                           Pair{{1}, {1, 1}},
+                           Pair{{2, 3, 2, 2}, {3, 1, 2}},
+                           Pair{{0, 3}, {3}},
+                           Pair{{1, 3}, {0, 3}},
+                           Pair{{2, 0}, {2, 1}},
+                           Pair{{40, 300}, {300}},
+                           Pair{{300, 40}, {300, 1}},
+                           Pair{{3, 2, 1}, {2, 5}}}) {
+    add(each);
+  }
+  for (int64_t n : {1, 3, 17, 1025}) {
+    for (const Pair& each : {Pair{{n}, {n}}, Pair{{n}, {1}}, Pair{{2, n}, {n}}}) add(each);
+  }
   c.uses.push_back({op, {{{99}, -2, 2, Fill::Special}, {{99}, -2, 2, Fill::Halves}}});
   c.uses.push_back({op, {{{9, 11}, -2, 2, Fill::Halves}, {{11}, -2, 2, Fill::Special}}});
   // Large enough for several threads, with all kinds of broadcasting.
@@ -108,7 +113,7 @@ OpCase add_bias() {
              const NodeId y = linear(graph, x,
                                      {.out = 5,
                                       .weight_quantizer = FakeQuantize{.axis = 0},
-                                      .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
+                                      .input_quantizer = ema,
                                       .bias_on_grid = false,
                                       .label = "fc"});
              graph.set_outputs({y});
@@ -169,7 +174,6 @@ OpCase mat_mul() {
         const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
         const NodeId w = graph.add(
             Parameter{.shape = {6, 5}, .initializer = init::KaimingNormal{}}, {}, "w");
-        const FakeQuantize ema{.scale_mode = EMA{}};
         const NodeId y =
             graph.add(MatMul{}, {add_quantizer(graph, x, ema, "x"),
                                  add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w")});
@@ -179,26 +183,18 @@ OpCase mat_mul() {
       .refusals = {{plain, {f32({2}), f32({2, 3})}, "operands need rank >= 2, got 1 and 2"},
                    {plain, {f32({4, 2}), f32({3, 4})}, "inner extents differ: 2 and 3"},
                    {plain, {f32({4, 2}), f64({2, 4})}, "dtypes differ: f32 and f64"}}};
-  const std::vector<std::pair<MatMul, std::pair<Shape, Shape>>> table = {
-      {plain, {{3, 5}, {5, 4}}},
-      {{.transpose_a = true}, {{5, 3}, {5, 4}}},
-      {{.transpose_b = true}, {{3, 5}, {4, 5}}},
-      {both, {{5, 3}, {4, 5}}},
-      {{.transpose_b = true}, {{2, 3, 5}, {4, 5}}},
-      {plain, {{2, 3, 5}, {2, 5, 4}}},
-      {both, {{2, 5, 3}, {2, 4, 5}}},
-      {plain, {{1, 1}, {1, 1}}},
-      {plain, {{0, 3}, {3, 4}}},
-      {plain, {{3, 0}, {0, 4}}},
-      {plain, {{3, 4}, {4, 0}}},
-      {{.transpose_b = true}, {{17, 33}, {31, 33}}}};
-  for (const auto& [op, shapes] : table) {
-    c.uses.push_back({op, {{shapes.first}, {shapes.second}}});
-  }
+  using Row = std::pair<MatMul, std::pair<Shape, Shape>>;
   // Integers: sums of products are exact in any order.
-  for (const auto& [op, shapes] : table) {
-    c.exact.push_back(
-        {op, {{shapes.first, -9, 9, Fill::Integers}, {shapes.second, -9, 9, Fill::Integers}}});
+  for (const auto& [op, shapes] :
+       {Row{plain, {{3, 5}, {5, 4}}}, Row{{.transpose_a = true}, {{5, 3}, {5, 4}}},
+        Row{{.transpose_b = true}, {{3, 5}, {4, 5}}}, Row{both, {{5, 3}, {4, 5}}},
+        Row{{.transpose_b = true}, {{2, 3, 5}, {4, 5}}}, Row{plain, {{2, 3, 5}, {2, 5, 4}}},
+        Row{both, {{2, 5, 3}, {2, 4, 5}}}, Row{plain, {{1, 1}, {1, 1}}},
+        Row{plain, {{0, 3}, {3, 4}}}, Row{plain, {{3, 0}, {0, 4}}},
+        Row{plain, {{3, 4}, {4, 0}}}, Row{{.transpose_b = true}, {{17, 33}, {31, 33}}}}) {
+    const auto& [a, b] = shapes;
+    c.uses.push_back({op, {{a}, {b}}});
+    c.exact.push_back({op, {{a, -9, 9, Fill::Integers}, {b, -9, 9, Fill::Integers}}});
   }
   return c;
 }
@@ -206,7 +202,6 @@ OpCase mat_mul() {
 /// One slope for each channel, single slopes and negative ones, between quantizers of 8 and of
 /// 16 bits, and after another function.
 NodeId prelu_net(Graph& graph) {
-  const FakeQuantize ema{.scale_mode = EMA{}};
   const FakeQuantize wide = ema.with(&FakeQuantize::bits, 16);
   const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
   // `settle` draws what is called a bias.
@@ -274,15 +269,14 @@ std::vector<OpCase> broadcast_cases() {
   const auto smaller = [](double a, double b) { return a <= b || std::isnan(a) ? a : b; };
   OpCase maximum = choice_case(Maximum{}, larger);
   OpCase minimum = choice_case(Minimum{}, smaller);
-  const auto of = [](const Op& op) { return OpUse{op, {{{4, 6}}, {{4, 6}}}}; };
-  add.integer = converts(of(Add{}));
-  sub.integer = converts(of(Sub{}));
-  mul.integer = converts(of(Mul{}));
+  for (OpCase* each : {&add, &sub, &mul}) {
+    each->integer = converts({each->uses[0].op, {{{4, 6}}, {{4, 6}}}});
+  }
   maximum.integer = converts({Maximum{}, {{{4, 6}}, {{4, 1}}}});
   minimum.integer = converts({Minimum{}, {{{4, 1}}, {{4, 6}}}});
   div.integer = refused(
       "has integers only if both operands are functions of the same codes: replace it with an op that has an integer form, or end the model before it",
-      of(Div{}));
+      {Div{}, {{{4, 6}}, {{4, 6}}}});
   return {mat_mul(), add_bias(), add, sub, mul, div, prelu(), maximum, minimum};
 }
 

@@ -7,30 +7,10 @@
 namespace qtape::test {
 namespace {
 
-/// One axis of windows, computed from the documentation.
-struct Axis {
-  int64_t in, kernel, stride, dilation, begin, out;
-};
-
-Axis axis(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, Padding padding,
-          int64_t begin, int64_t end) {
-  const int64_t span = (kernel - 1) * dilation + 1;
-  if (padding == Padding::Same) {
-    int64_t out = 0;
-    while (out * stride < in) ++out;
-    int64_t total = 0;
-    while (in + total < (out - 1) * stride + span) ++total;
-    return {in, kernel, stride, dilation, total / 2, out};
-  }
-  int64_t out = 0;
-  for (int64_t first = 0; first + span <= in + begin + end; first += stride) ++out;
-  return {in, kernel, stride, dilation, begin, out};
-}
-
 /// Returns the sum for each element of y, of x [n, h, w, c] and filters [o, kh, kw, c /
 /// groups].
 Values convolve(const Array& x, const Array& filters, int64_t images, int64_t channels,
-                int64_t outputs, int64_t groups, const Axis& h, const Axis& w) {
+                int64_t outputs, int64_t groups, const WindowAxis& h, const WindowAxis& w) {
   const int64_t inner = channels / groups;
   Values y;
   for (int64_t n = 0; n < images; ++n) {
@@ -65,11 +45,11 @@ Array conv2d_value(const OpUse& use, Arrays x) {
   const Shape& in = x[0].type.shape;
   const Shape& f = x[1].type.shape;
   const auto along = [&](int i) {
-    return axis(in[1 + i], f[1 + i], op.stride[i], op.dilation[i], op.padding, op.pads_begin[i],
-                op.pads_end[i]);
+    return window_axis(in[1 + i], f[1 + i], op.stride[i], op.dilation[i], op.padding,
+                       op.pads_begin[i], op.pads_end[i]);
   };
-  const Axis h = along(0);
-  const Axis w = along(1);
+  const WindowAxis h = along(0);
+  const WindowAxis w = along(1);
   return {{x[0].type.dtype, {in[0], h.out, w.out, f[0]}},
           convolve(x[0], x[1], in[0], in[3], f[0], op.groups, h, w)};
 }
@@ -78,10 +58,10 @@ Array conv1d_value(const OpUse& use, Arrays x) {
   const auto& op = std::get<Conv1d>(use.op);
   const Shape& in = x[0].type.shape;
   const Shape& f = x[1].type.shape;
-  const Axis l =
-      axis(in[1], f[1], op.stride, op.dilation, op.padding, op.pad_begin, op.pad_end);
+  const WindowAxis l =
+      window_axis(in[1], f[1], op.stride, op.dilation, op.padding, op.pad_begin, op.pad_end);
   return {{x[0].type.dtype, {in[0], l.out, f[0]}},
-          convolve(x[0], x[1], in[0], in[2], f[0], op.groups, {1, 1, 1, 1, 0, 1}, l)};
+          convolve(x[0], x[1], in[0], in[2], f[0], op.groups, {}, l)};
 }
 
 /// Adds the filters scaled by each element of x to y.
@@ -148,15 +128,12 @@ template <class X>
 std::function<NodeId(Graph&)> quantized(const X& op, const Shape& x, const Shape& filters,
                                         const FakeQuantize& weight = {.axis = 0}) {
   return [=](Graph& graph) {
-    const FakeQuantize ema{.range = CodeRange::Unsigned,
-                           .scheme = Scheme::Affine,
-                           .scale_mode = EMA{.track = Track::Range}};
     const NodeId input = graph.add(Input{.shape = x}, {}, "x");
     const NodeId w =
         graph.add(Parameter{.shape = filters, .initializer = init::KaimingNormal{}}, {}, "w");
-    const NodeId y = graph.add(
-        op, {add_quantizer(graph, input, ema, "x"), add_quantizer(graph, w, weight, "w")});
-    graph.set_outputs({add_quantizer(graph, y, ema, "y")});
+    const NodeId y = graph.add(op, {add_quantizer(graph, input, affine_ema, "x"),
+                                    add_quantizer(graph, w, weight, "w")});
+    graph.set_outputs({add_quantizer(graph, y, affine_ema, "y")});
     return y;
   };
 }
@@ -290,9 +267,8 @@ OpCase conv_transpose2d() {
           {{.stride = {2, 2}, .groups = 3}, {2, 3, 3, 3}, {3, 3, 3, 1}},
           {plain, {1, 3, 3, 2}, {2, 1, 1, 2}}});
   add_large<ConvTranspose2d>(c.bench, {same, {16, 14, 14, 32}, {16, 4, 4, 32}});
-  c.integer = refused(
-      "has no integer form: replace it with an op that has an integer form, or end the model before it",
-      quantized(same, {2, 3, 3, 2}, {3, 3, 3, 2}, {.scale_mode = Fixed{}}));
+  c.integer = refused(no_integers,
+                      quantized(same, {2, 3, 3, 2}, {3, 3, 3, 2}, {.scale_mode = Fixed{}}));
   const TensorType x = f32({2, 3, 4, 4});
   const TensorType w = f32({8, 3, 3, 4});
   refuse(

@@ -88,7 +88,6 @@ std::function<NodeId(Graph&)> folded_net(const std::string& name) {
     const auto parameter = [&](const Shape& shape, double value, const std::string& label) {
       return graph.add(Parameter{.shape = shape, .initializer = init::Fill{value}}, {}, label);
     };
-    const FakeQuantize ema{.scale_mode = EMA{}};
     const NodeId x = add_quantizer(graph, graph.add(Input{.shape = {4, 6}}, {}, "x"), ema, "x");
     const NodeId w =
         graph.add(Parameter{.shape = {5, 6}, .initializer = init::KaimingNormal{}}, {}, "w");
@@ -110,6 +109,31 @@ std::function<NodeId(Graph&)> folded_net(const std::string& name) {
   };
 }
 
+/// Returns the types of x and of `parameters` operands [n].
+std::vector<TensorType> norm_types(const TensorType& x, int parameters, int64_t n = 4) {
+  std::vector<TensorType> all(static_cast<size_t>(parameters), {x.dtype, {n}});
+  all.insert(all.begin(), x);
+  return all;
+}
+
+/// Returns a net with a norm between quantizers, which has `parameters` operands beside x.
+std::function<NodeId(Graph&)> normalized_net(const Op& op, const Shape& shape, int parameters) {
+  return [=](Graph& graph) {
+    const NodeId x = graph.add(Input{.shape = shape}, {}, "x");
+    std::vector<NodeId> operands = {add_quantizer(graph, x, ema, "x")};
+    for (const char* label :
+         {"norm.gamma", "norm.beta", "norm.running_mean", "norm.running_var"}) {
+      if (std::ssize(operands) > parameters) break;
+      const bool state = std::ssize(operands) > 2;
+      const Op leaf = state ? Op(State{.shape = {shape[-1]}}) : Parameter{.shape = {shape[-1]}};
+      operands.push_back(graph.add(leaf, {}, label));
+    }
+    const NodeId y = graph.add(op, operands, "y");
+    graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+    return y;
+  };
+}
+
 OpCase batch_norm() {
   const BatchNorm plain;
   const BatchNorm other{.momentum = 0.5, .eps = 0.25};
@@ -119,40 +143,20 @@ OpCase batch_norm() {
            .integer = refused(
                "has no integer form: fold it into the product before it: qtape fold, or "
                "fold_batch_norm",
-               [](Graph& graph) {
-                 const FakeQuantize ema{.scale_mode = EMA{}};
-                 const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-                 const auto state = [&](double value, const std::string& label) {
-                   return graph.add(State{.shape = {6}, .value = value}, {}, label);
-                 };
-                 const NodeId y =
-                     graph.add(BatchNorm{},
-                               {add_quantizer(graph, x, ema, "x"), state(1, "gamma"),
-                                state(0, "beta"), state(0, "mean"), state(1, "variance")},
-                               "y");
-                 graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-                 return y;
-               })};
-  refuse(c, {f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4})},
+               normalized_net(plain, {4, 6}, 4))};
+  refuse(c, norm_types(f32({2, 4}), 4),
          {{BatchNorm{.momentum = 1.5}, "momentum must be in [0, 1], got 1.5"},
           {BatchNorm{.eps = 0}, "eps must be above 0 and finite, got 0"}});
   refuse(c, plain,
-         {{{f32({4}), f32({4}), f32({4}), f32({4}), f32({4})}, "x needs rank >= 2, got [4]"},
+         {{norm_types(f32({4}), 4), "x needs rank >= 2, got [4]"},
           {{f32({2, 4}), f32({3}), f32({4}), f32({4}), f32({4})},
            "gamma must be f32[4], one for each channel, got f32[3]"},
           {{f32({2, 4}), f32({4}), f32({4}), f32({4}), f64({4})},
            "running_var must be f32[4], one for each channel, got f64[4]"},
-          {{s32({2, 4}), s32({4}), s32({4}), s32({4}), s32({4})},
-           "expected f32 or f64, got s32"}});
-  for (const Shape& x : std::vector<Shape>{{5, 3},
-                                           {2, 1},
-                                           {7, 17},
-                                           {3, 4, 5},
-                                           {2, 3, 4, 6},
-                                           {2, 1, 3, 2, 5},
-                                           {3, 65},
-                                           {130, 2},
-                                           {5, 200}}) {
+          {norm_types(s32({2, 4}), 4), "expected f32 or f64, got s32"}});
+  for (const Shape& x :
+       {Shape{5, 3}, Shape{2, 1}, Shape{7, 17}, Shape{3, 4, 5}, Shape{2, 3, 4, 6},
+        Shape{2, 1, 3, 2, 5}, Shape{3, 65}, Shape{130, 2}, Shape{5, 200}}) {
     for (const Mode& mode : {mode::qat, mode::float_train, mode::eval, frozen}) {
       c.uses.push_back({plain, batch_norm_operands(x), mode});
     }
@@ -186,13 +190,11 @@ OpCase correction() {
            .tolerance = {.value = 32, .gradient = 4},
            .integer = converts(folded_net("corrected"))};
   refuse(c, plain,
-         {{{f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
-           "v needs rank >= 2, got [4]"},
+         {{norm_types(f32({4}), 6), "v needs rank >= 2, got [4]"},
           {{f32({2, 4}), f32({4}), f32({4}), f32({4, 1}), f32({4}), f32({4}), f32({4})},
            "r must be f32[4], one for each channel, got f32[4, 1]"}});
-  refuse(c, BatchNormCorrection{.eps = -1},
-         {{{f32({2, 4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4}), f32({4})},
-           "eps must be above 0 and finite, got -1"}});
+  refuse(c, norm_types(f32({2, 4}), 6),
+         {{BatchNormCorrection{.eps = -1}, "eps must be above 0 and finite, got -1"}});
   for (const Shape& v :
        std::vector<Shape>{{5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 4, 6}, {130, 2}}) {
     c.uses.push_back({plain, correction_operands(v, 0.5, 2)});
@@ -204,65 +206,6 @@ OpCase correction() {
   c.uses.push_back({plain, correction_operands({0, 3}, -2, 2), mode::float_eval});
   c.large = {{plain, correction_operands({300, 301}, 0.5, 2)}};
   c.bench = {{plain, correction_operands({32, 16, 16, 32}, 0.5, 2)}};
-  return c;
-}
-
-/// Returns a net with a norm between quantizers, which has `parameters` operands beside x.
-std::function<NodeId(Graph&)> normalized_net(const Op& op, const Shape& shape, int parameters) {
-  return [=](Graph& graph) {
-    const FakeQuantize ema{.scale_mode = EMA{}};
-    const NodeId x = graph.add(Input{.shape = shape}, {}, "x");
-    std::vector<NodeId> operands = {add_quantizer(graph, x, ema, "x")};
-    for (const char* label : {"norm.gamma", "norm.beta"}) {
-      if (std::ssize(operands) > parameters) break;
-      operands.push_back(graph.add(Parameter{.shape = {shape[-1]}}, {}, label));
-    }
-    const NodeId y = graph.add(op, operands, "y");
-    graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-    return y;
-  };
-}
-
-OpCase layer_norm() {
-  const LayerNorm plain;
-  OpCase c{
-      .value =
-          [](const OpUse& use, Arrays x) {
-            const auto n = static_cast<size_t>(x[0].type.shape[-1]);
-            Array y = x[0];
-            for (size_t begin = 0; begin < y.values.size(); begin += n) {
-              const auto first = x[0].values.begin() + static_cast<std::ptrdiff_t>(begin);
-              const Values row(first, first + static_cast<std::ptrdiff_t>(n));
-              const double s = std::sqrt(variance_of(row) + std::get<LayerNorm>(use.op).eps);
-              for (size_t k = 0; k < n; ++k) {
-                const double h = (row[k] - mean_of(row)) / s;
-                y.values[begin + k] = x[1].values[k] * h + x[2].values[k];
-              }
-            }
-            return y;
-          },
-      .bench = {{plain, {{{512, 256}}, {{256}}, {{256}}}}},
-      .tolerance = {.value = 16, .gradient = 4},
-      .integer = converts(normalized_net(plain, {4, 6}, 2)),
-      .refusals = {{plain, {f32({}), f32({1}), f32({1})}, "x needs rank >= 1, got a scalar"},
-                   {plain,
-                    {f32({2, 4}), f32({4}), f32({3})},
-                    "beta must be f32[4], one for each channel, got f32[3]"},
-                   {LayerNorm{.eps = 0},
-                    {f32({2, 4}), f32({4}), f32({4})},
-                    "eps must be above 0 and finite, got 0"},
-                   {plain, {s32({2, 4}), s32({4}), s32({4})}, "expected f32 or f64, got s32"}}};
-  for (const Shape& x : std::vector<Shape>{
-           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
-    c.uses.push_back({plain, {{x, -2, 3}, {{x[-1]}}, {{x[-1]}}}});
-  }
-  c.uses.push_back({LayerNorm{.eps = 0.25}, {{{4, 9}, -2, 3}, {{9}}, {{9}}}});
-  c.uses.push_back({plain,
-                    {{{9, 11}, -2, 2, Fill::Special},
-                     {{11}, -3, 3, Fill::Integers},
-                     {{11}, -3, 3, Fill::Integers}}});
-  c.large = {{plain, {{{300, 301}, -2, 3}, {{301}}, {{301}}}},
-             {plain, {{{30000, 3}, -2, 3}, {{3}}, {{3}}}}};
   return c;
 }
 
@@ -278,6 +221,69 @@ Array by_row(const Array& x, const std::function<Values(const Values&)>& f) {
   return y;
 }
 
+/// Returns x and `parameters` operands [c]: factors and summands of channels.
+std::vector<Operand> norm_operands(const Shape& x, int parameters, double low = -2) {
+  std::vector<Operand> all = {{x, low, 3}};
+  for (int i = 0; i < parameters; ++i) all.push_back({{x[-1]}});
+  return all;
+}
+
+/// Returns an operand of special numbers and `parameters` operands [c] of integers.
+std::vector<Operand> special_operands(const Shape& x, int parameters) {
+  std::vector<Operand> all = {{x, -2, 2, Fill::Special}};
+  for (int i = 0; i < parameters; ++i) all.push_back({{x[-1]}, -3, 3, Fill::Integers});
+  return all;
+}
+
+/// Returns an entry of a norm X of the last axis with `parameters` operands; `normalize` gives
+/// the numbers that these scale and shift.
+template <class X>
+OpCase row_norm(int parameters, double low, Tolerance tolerance,
+                Values (*normalize)(Values row, double eps)) {
+  const X plain;
+  OpCase c{.tolerance = tolerance,
+           .integer = converts(normalized_net(plain, {4, 6}, parameters))};
+  c.value = [normalize](const OpUse& use, Arrays x) {
+    return by_row(x[0], [&](const Values& row) {
+      Values y = normalize(row, std::get<X>(use.op).eps);
+      for (size_t k = 0; k < y.size(); ++k) {
+        if (x.size() > 1) y[k] *= x[1].values[k];
+        if (x.size() > 2) y[k] += x[2].values[k];
+      }
+      return y;
+    });
+  };
+  for (const Shape& x : std::vector<Shape>{
+           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
+    c.uses.push_back({plain, norm_operands(x, parameters, low)});
+  }
+  c.uses.push_back({plain, special_operands({9, 11}, parameters)});
+  c.large = {{plain, norm_operands({300, 301}, parameters)},
+             {plain, norm_operands({30000, 3}, parameters)}};
+  c.bench = {{plain, norm_operands({512, 256}, parameters)}};
+  refuse(c, plain,
+         {{norm_types(f32({}), parameters, 1), "x needs rank >= 1, got a scalar"},
+          {norm_types(s32({2, 4}), parameters), "expected f32 or f64, got s32"}});
+  refuse(c, norm_types(f32({2, 4}), parameters),
+         {{X{.eps = 0}, "eps must be above 0 and finite, got 0"}});
+  return c;
+}
+
+OpCase layer_norm() {
+  OpCase c =
+      row_norm<LayerNorm>(2, -2, {.value = 16, .gradient = 4}, [](Values row, double eps) {
+        const double mean = mean_of(row);
+        const double s = std::sqrt(variance_of(row) + eps);
+        for (double& each : row) each = (each - mean) / s;
+        return row;
+      });
+  c.uses.push_back({LayerNorm{.eps = 0.25}, norm_operands({4, 9}, 2)});
+  refuse(c, LayerNorm{},
+         {{{f32({2, 4}), f32({4}), f32({3})},
+           "beta must be f32[4], one for each channel, got f32[3]"}});
+  return c;
+}
+
 double sum_of_squares(const Values& values) {
   double sum = 0;
   for (double each : values) sum += each * each;
@@ -285,66 +291,27 @@ double sum_of_squares(const Values& values) {
 }
 
 OpCase rms_norm() {
-  const RmsNorm plain;
-  OpCase c{
-      .value =
-          [](const OpUse& use, Arrays x) {
-            const double eps = std::get<RmsNorm>(use.op).eps;
-            return by_row(x[0], [&](Values row) {
-              const double mean = sum_of_squares(row) / static_cast<double>(row.size());
-              for (size_t k = 0; k < row.size(); ++k) {
-                row[k] = x[1].values[k] * row[k] / std::sqrt(mean + eps);
-              }
-              return row;
-            });
-          },
-      .bench = {{plain, {{{512, 256}}, {{256}}}}},
-      .tolerance = {.value = 8, .gradient = 4},
-      .integer = converts(normalized_net(plain, {4, 6}, 1)),
-      .refusals = {
-          {plain, {f32({}), f32({1})}, "x needs rank >= 1, got a scalar"},
-          {plain,
-           {f32({2, 4}), f32({3})},
-           "gamma must be f32[4], one for each channel, got f32[3]"},
-          {RmsNorm{.eps = 0}, {f32({2, 4}), f32({4})}, "eps must be above 0 and finite, got 0"},
-          {plain, {s32({2, 4}), s32({4})}, "expected f32 or f64, got s32"}}};
-  for (const Shape& x : std::vector<Shape>{
-           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
-    c.uses.push_back({plain, {{x, -2, 3}, {{x[-1]}}}});
-  }
-  c.uses.push_back({RmsNorm{.eps = 0.25}, {{{4, 9}, -2, 3}, {{9}}}});
-  c.uses.push_back({plain, {{{9, 11}, -2, 2, Fill::Special}, {{11}, -3, 3, Fill::Integers}}});
-  c.large = {{plain, {{{300, 301}, -2, 3}, {{301}}}}, {plain, {{{30000, 3}, -2, 3}, {{3}}}}};
+  OpCase c = row_norm<RmsNorm>(1, -2, {.value = 8, .gradient = 4}, [](Values row, double eps) {
+    const double mean = sum_of_squares(row) / static_cast<double>(row.size());
+    for (double& each : row) each /= std::sqrt(mean + eps);
+    return row;
+  });
+  c.uses.push_back({RmsNorm{.eps = 0.25}, norm_operands({4, 9}, 1)});
+  refuse(c, RmsNorm{},
+         {{{f32({2, 4}), f32({3})}, "gamma must be f32[4], one for each channel, got f32[3]"}});
   return c;
 }
 
 OpCase l2_normalize() {
-  const L2Normalize plain;
-  OpCase c{.value =
-               [](const OpUse& use, Arrays x) {
-                 const double eps = std::get<L2Normalize>(use.op).eps;
-                 return by_row(x[0], [&](Values row) {
-                   const double norm = std::sqrt(sum_of_squares(row));
-                   for (double& each : row) each /= norm < eps ? eps : norm;
-                   return row;
-                 });
-               },
-           .bench = {{plain, {{{512, 256}}}}},
-           .tolerance = {.value = 8, .gradient = 8},
-           .integer = converts(normalized_net(plain, {4, 6}, 0)),
-           .refusals = {
-               {plain, {f32({})}, "x needs rank >= 1, got a scalar"},
-               {L2Normalize{.eps = 0}, {f32({2, 4})}, "eps must be above 0 and finite, got 0"},
-               {plain, {s32({2, 4})}, "expected f32 or f64, got s32"}}};
-  for (const Shape& x : std::vector<Shape>{
-           {5, 3}, {7, 17}, {3, 4, 5}, {2, 3, 2, 6}, {6}, {3, 65}, {70, 2}, {0, 3}, {3, 0}}) {
-    c.uses.push_back({plain, {{x, 0.5, 3}}});
-  }
-  c.uses.push_back({plain, {{{4, 9}, -2, 3}}});
+  OpCase c =
+      row_norm<L2Normalize>(0, 0.5, {.value = 8, .gradient = 8}, [](Values row, double eps) {
+        const double norm = std::sqrt(sum_of_squares(row));
+        for (double& each : row) each /= norm < eps ? eps : norm;
+        return row;
+      });
+  c.uses.push_back({L2Normalize{}, norm_operands({4, 9}, 0)});
   // Rows that are shorter than eps.
-  c.uses.push_back({L2Normalize{.eps = 100}, {{{4, 9}, -2, 3}}});
-  c.uses.push_back({plain, {{{9, 11}, -2, 2, Fill::Special}}});
-  c.large = {{plain, {{{300, 301}, -2, 3}}}, {plain, {{{30000, 3}, -2, 3}}}};
+  c.uses.push_back({L2Normalize{.eps = 100}, norm_operands({4, 9}, 0)});
   return c;
 }
 
@@ -380,38 +347,31 @@ Array group_normalized(const OpUse& use, Arrays x) {
 OpCase group_norm() {
   const GroupNorm plain;
   const auto of = [](int64_t groups) { return GroupNorm{.groups = groups}; };
-  const auto operands = [](const Shape& x) {
-    return std::vector<Operand>{{x, -2, 3}, {{x[-1]}}, {{x[-1]}}};
-  };
-  OpCase c{
-      .value = group_normalized,
-      .bench = {{of(8), operands({32, 16, 16, 32})}},
-      .tolerance = {.value = 16, .gradient = 4},
-      .integer = converts(normalized_net(of(2), {4, 3, 6}, 2)),
-      .refusals = {{plain, {f32({4}), f32({4}), f32({4})}, "x needs rank >= 2, got [4]"},
-                   {plain,
-                    {f32({2, 4}), f32({4}), f32({3})},
-                    "beta must be f32[4], one for each channel, got f32[3]"},
-                   {of(3),
-                    {f32({2, 4}), f32({4}), f32({4})},
-                    "groups must be a divisor of the 4 channels, got 3"},
-                   {of(0),
-                    {f32({2, 4}), f32({4}), f32({4})},
-                    "groups must be a divisor of the 4 channels, got 0"},
-                   {GroupNorm{.eps = 0},
-                    {f32({2, 4}), f32({4}), f32({4})},
-                    "eps must be above 0 and finite, got 0"},
-                   {plain, {s32({2, 4}), s32({4}), s32({4})}, "expected f32 or f64, got s32"}}};
-  c.uses = {{plain, operands({5, 3})},          {of(2), operands({7, 16})},
-            {of(5), operands({3, 4, 5})},       {of(3), operands({2, 3, 2, 6})},
-            {plain, operands({2, 3, 4, 2, 3})}, {of(13), operands({3, 9, 65})},
-            {plain, operands({0, 3})},          {plain, operands({3, 0})},
-            {plain, operands({3, 0, 2})}};
-  c.uses.push_back({GroupNorm{.groups = 3, .eps = 0.25}, operands({4, 2, 9})});
-  c.uses.push_back({of(2),
-                    {{{3, 5, 8}, -2, 2, Fill::Special},
-                     {{8}, -3, 3, Fill::Integers},
-                     {{8}, -3, 3, Fill::Integers}}});
+  const auto operands = [](const Shape& x) { return norm_operands(x, 2); };
+  OpCase c{.value = group_normalized,
+           .bench = {{of(8), operands({32, 16, 16, 32})}},
+           .tolerance = {.value = 16, .gradient = 4},
+           .integer = converts(normalized_net(of(2), {4, 3, 6}, 2))};
+  refuse(c, plain,
+         {{norm_types(f32({4}), 2), "x needs rank >= 2, got [4]"},
+          {{f32({2, 4}), f32({4}), f32({3})},
+           "beta must be f32[4], one for each channel, got f32[3]"},
+          {norm_types(s32({2, 4}), 2), "expected f32 or f64, got s32"}});
+  refuse(c, norm_types(f32({2, 4}), 2),
+         {{of(3), "groups must be a divisor of the 4 channels, got 3"},
+          {of(0), "groups must be a divisor of the 4 channels, got 0"},
+          {GroupNorm{.eps = 0}, "eps must be above 0 and finite, got 0"}});
+  c.uses = {{plain, operands({5, 3})},
+            {of(2), operands({7, 16})},
+            {of(5), operands({3, 4, 5})},
+            {of(3), operands({2, 3, 2, 6})},
+            {plain, operands({2, 3, 4, 2, 3})},
+            {of(13), operands({3, 9, 65})},
+            {plain, operands({0, 3})},
+            {plain, operands({3, 0})},
+            {plain, operands({3, 0, 2})},
+            {GroupNorm{.groups = 3, .eps = 0.25}, operands({4, 2, 9})},
+            {of(2), special_operands({3, 5, 8}, 2)}};
   c.large = {{of(7), operands({30, 43, 70})}, {plain, operands({300, 90, 3})}};
   return c;
 }

@@ -9,14 +9,15 @@
 namespace qtape::test {
 namespace {
 
-/// Returns dy f(op, x), with the factor rounded to the dtype first.
+/// Returns dy f(op, x, dtype), with the factor rounded to the dtype first.
 template <class X, class F>
 GradientOracle slope(F f) {
   return [f](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
     const X& op = std::get<X>(use.op);
+    const DType dtype = x[0].type.dtype;
     Values dx = dy.values;
     for (size_t i = 0; i < dx.size(); ++i) {
-      dx[i] *= stored(f(op, x[0].values[i]), x[0].type.dtype);
+      dx[i] *= stored(f(op, x[0].values[i], dtype), dtype);
     }
     return {dx};
   };
@@ -35,114 +36,102 @@ OpCase smooth(const Op& op, ValueOracle value, double low, double high, Toleranc
           .refusals = not_computed(op)};
 }
 
-double logistic(double x) {
-  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-}
-
 double gelu(const Gelu& op, double x) {
   if (op.form == GeluForm::Erf) return x * std::erfc(-x / std::numbers::sqrt2) / 2;
   const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3));
   return x * (1 + std::tanh(inner)) / 2;
 }
 
+/// The same for a function without attributes.
+template <class X>
+OpCase smooth(double (*f)(double), double low, double high, Tolerance tolerance) {
+  return smooth(X{}, elementwise<X>([f](const X&, double x, DType) { return f(x); }), low, high,
+                tolerance);
+}
+
+double logistic(double x) {
+  return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
+/// Returns an entry of an op without rounding errors: uniform numbers within (low, high) have
+/// one slope, the others are on both sides of its corners.
+template <class X, class F, class G>
+OpCase piecewise(const X& op, double low, double high, F value, G gradient) {
+  OpCase c = smooth(op, elementwise<X>(value), low, high, {});
+  c.bench = {realistic(op, -1, 1)};
+  c.gradient = slope<X>(gradient);
+  c.uses.push_back({op, {{{99}, -2, 2, Fill::Halves}}});
+  return c;
+}
+
 OpCase relu() {
-  OpCase c{
-      .value = elementwise<Relu>([](const Relu&, double x, DType) { return x < 0 ? 0.0 : x; }),
-      .uses = each_length(Relu{}, 0.1, 1, true),
-      .bench = {realistic(Relu{}, -1, 1)},
-      .gradient = slope<Relu>([](const Relu&, double x) { return x > 0 ? 1.0 : 0.0; }),
-      .integer = converts({Relu{}, {{{4, 6}}}}),
-      .refusals = not_computed(Relu{})};
+  OpCase c = piecewise(
+      Relu{}, 0.1, 1, [](const Relu&, double x, DType) { return x < 0 ? 0.0 : x; },
+      [](const Relu&, double x, DType) { return x > 0 ? 1.0 : 0.0; });
   c.uses.push_back({Relu{}, {{{5}, -1, -0.1}}});
-  c.uses.push_back({Relu{}, {{{99}, -2, 2, Fill::Halves}}});
   return c;
 }
 
 OpCase leaky_relu() {
-  const LeakyRelu steep{.negative_slope = 0.2};
-  OpCase c{.value = elementwise<LeakyRelu>([](const LeakyRelu& op, double x, DType dtype) {
-             return x < 0 ? x * stored(op.negative_slope, dtype) : x;
-           }),
-           .uses = each_length(steep, -1, -0.1, true),
-           .bench = {realistic(steep, -1, 1)},
-           .gradient = slope<LeakyRelu>(
-               [](const LeakyRelu& op, double x) { return x < 0 ? op.negative_slope : 1.0; }),
-           .integer = converts({steep, {{{4, 6}}}}),
-           .refusals = not_computed(steep)};
+  OpCase c = piecewise(
+      LeakyRelu{.negative_slope = 0.2}, -1, -0.1,
+      [](const LeakyRelu& op, double x, DType dtype) {
+        return x < 0 ? x * stored(op.negative_slope, dtype) : x;
+      },
+      [](const LeakyRelu& op, double x, DType) { return x < 0 ? op.negative_slope : 1.0; });
   c.uses.push_back({LeakyRelu{}, {{{5}, 0.1, 1}}});
   c.uses.push_back({LeakyRelu{}, {{{99}, -2, 2, Fill::Halves}}});
-  c.refusals.push_back({LeakyRelu{.negative_slope = std::numeric_limits<double>::infinity()},
-                        {f32({4})},
-                        "negative_slope must be finite, got inf"});
+  refuse(c, {f32({4})},
+         {{LeakyRelu{.negative_slope = std::numeric_limits<double>::infinity()},
+           "negative_slope must be finite, got inf"}});
   return c;
 }
 
 OpCase abs() {
-  OpCase c{.value = elementwise<Abs>(
-               [](const Abs&, double x, DType) { return std::signbit(x) ? -x : x; }),
-           .uses = each_length(Abs{}, 0.1, 1, true),
-           .bench = {realistic(Abs{}, -1, 1)},
-           .gradient = slope<Abs>([](const Abs&, double x) {
-             return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0;
-           }),
-           .integer = converts({Abs{}, {{{4, 6}}}}),
-           .refusals = not_computed(Abs{})};
+  OpCase c = piecewise(
+      Abs{}, 0.1, 1, [](const Abs&, double x, DType) { return std::signbit(x) ? -x : x; },
+      [](const Abs&, double x, DType) { return x > 0   ? 1.0
+                                               : x < 0 ? -1.0
+                                                       : 0.0; });
   c.uses.push_back({Abs{}, {{{5}, -1, -0.1}}});
-  c.uses.push_back({Abs{}, {{{99}, -2, 2, Fill::Halves}}});
   return c;
 }
 
 OpCase affine() {
-  const Affine op{.factor = -0.3, .offset = 1.7};
-  OpCase c{.value = elementwise<Affine>([](const Affine& each, double x, DType dtype) {
-             return stored(stored(each.factor, dtype) * x, dtype) + stored(each.offset, dtype);
-           }),
-           .uses = each_length(op, -3, 3, true),
-           .bench = {realistic(op, -1, 1)},
-           .gradient = slope<Affine>([](const Affine& each, double) { return each.factor; }),
-           .integer = converts({op, {{{4, 6}}}}),
-           .refusals = not_computed(op)};
+  OpCase c = piecewise(
+      Affine{.factor = -0.3, .offset = 1.7}, -3, 3,
+      [](const Affine& each, double x, DType dtype) {
+        return stored(stored(each.factor, dtype) * x, dtype) + stored(each.offset, dtype);
+      },
+      [](const Affine& each, double, DType) { return each.factor; });
   for (const Affine& each : {Affine{}, Affine{.factor = 2}, Affine{.offset = -0.5}}) {
     c.uses.push_back({each, {{{33}, -3, 3}}});
   }
-  c.refusals.push_back({Affine{.factor = std::nan("")},
-                        {f32({4})},
-                        "factor and offset must be finite, got nan and 0"});
-  c.refusals.push_back(
-      {Affine{.offset = 1e300}, {f32({4})}, "factor 1 and offset 1e+300 do not fit into f32"});
+  refuse(c, {f32({4})},
+         {{Affine{.factor = std::nan("")}, "factor and offset must be finite, got nan and 0"},
+          {Affine{.offset = 1e300}, "factor 1 and offset 1e+300 do not fit into f32"}});
   return c;
 }
 
 OpCase clamp() {
   const Clamp op{.low = -1, .high = 1};
-  OpCase c{.value = elementwise<Clamp>([](const Clamp& each, double x, DType dtype) {
-             const double low = stored(each.low, dtype);
-             const double high = stored(each.high, dtype);
-             return x < low ? low : x > high ? high : x;
-           }),
-           .uses = each_length(op, -0.9, 0.9, true),
-           .bench = {realistic(Clamp{.low = -0.1, .high = 0.7}, -1, 1)},
-           .gradient = [](const OpUse& use, Arrays x, const Array& dy) -> std::vector<Values> {
-             const auto& each = std::get<Clamp>(use.op);
-             const DType dtype = x[0].type.dtype;
-             Values dx = dy.values;
-             for (size_t i = 0; i < dx.size(); ++i) {
-               const double v = x[0].values[i];
-               const bool inside =
-                   v >= stored(each.low, dtype) && v <= stored(each.high, dtype);
-               dx[i] *= inside ? 1.0 : 0.0;
-             }
-             return {dx};
-           },
-           .integer = converts({Clamp{.low = -0.5, .high = 1.25}, {{{4, 6}}}}),
-           .refusals = not_computed(op)};
+  OpCase c = piecewise(
+      op, -0.9, 0.9,
+      [](const Clamp& each, double x, DType dtype) {
+        const double low = stored(each.low, dtype);
+        const double high = stored(each.high, dtype);
+        return x < low ? low : x > high ? high : x;
+      },
+      [](const Clamp& each, double x, DType dtype) {
+        return x >= stored(each.low, dtype) && x <= stored(each.high, dtype) ? 1.0 : 0.0;
+      });
+  c.bench = {realistic(Clamp{.low = -0.1, .high = 0.7}, -1, 1)};
+  c.integer = converts({Clamp{.low = -0.5, .high = 1.25}, {{{4, 6}}}});
   c.uses.push_back({op, {{{5}, 1.1, 2}}});
-  c.uses.push_back({op, {{{99}, -2, 2, Fill::Halves}}});
   c.uses.push_back({Clamp{.low = 0.1, .high = 0.1}, {{{99}, -2, 2, Fill::Halves}}});
-  c.refusals.push_back(
-      {Clamp{.low = 2, .high = 1}, {f32({4})}, "low must be at most high, got 2 and 1"});
-  c.refusals.push_back(
-      {Clamp{.low = std::nan("")}, {f32({4})}, "low and high must be finite, got nan and 1"});
+  refuse(c, {f32({4})},
+         {{Clamp{.low = 2, .high = 1}, "low must be at most high, got 2 and 1"},
+          {Clamp{.low = std::nan("")}, "low and high must be finite, got nan and 1"}});
   return c;
 }
 
@@ -150,7 +139,6 @@ OpCase clamp() {
 /// another function, and, if it only `limits`, between accumulators and their quantizer.
 IntegerVerdict converts_anywhere(const Op& op, bool limits) {
   return converts([op, limits](Graph& graph) {
-    const FakeQuantize ema{.scale_mode = EMA{}};
     const FakeQuantize wide = ema.with(&FakeQuantize::bits, 16);
     const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
     const NodeId q = add_quantizer(graph, x, ema, "x8");
@@ -180,10 +168,8 @@ double limited(double x, double low, double high) {
 /// of them, the others on them and on both sides.
 template <class X, class F, class G>
 OpCase with_corners(F value, G gradient, double low, double high, Tolerance tolerance) {
-  OpCase c =
-      smooth(X{}, elementwise<X>([value](const X&, double x, DType) { return value(x); }), low,
-             high, tolerance);
-  c.gradient = slope<X>([gradient](const X&, double x) { return gradient(x); });
+  OpCase c = smooth<X>(value, low, high, tolerance);
+  c.gradient = slope<X>([gradient](const X&, double x, DType) { return gradient(x); });
   c.uses.push_back({X{}, {{{7}, -9, -6.1}}});
   c.uses.push_back({X{}, {{{7}, 6.1, 9}}});
   c.uses.push_back({X{}, {{{199}, -8, 8, Fill::Halves}}});
@@ -252,9 +238,9 @@ OpCase dropout() {
   c.uses.push_back({Dropout{}, {{{67}}}, mode::eval});
   c.uses.push_back({Dropout{}, {{{67}, -1, 1, Fill::Special}}, mode::float_eval});
   c.large = {{Dropout{}, {{{70001}}}}};
-  c.refusals.push_back({Dropout{.rate = 1}, {f32({3})}, "rate must be in [0, 1), got 1"});
-  c.refusals.push_back(
-      {Dropout{.rate = std::nan("")}, {f32({3})}, "rate must be in [0, 1), got nan"});
+  refuse(c, {f32({3})},
+         {{Dropout{.rate = 1}, "rate must be in [0, 1), got 1"},
+          {Dropout{.rate = std::nan("")}, "rate must be in [0, 1), got nan"}});
   return c;
 }
 
@@ -276,9 +262,7 @@ OpCase cast() {
   };
   OpCase c{.value = value,
            .bench = {{Cast{.dtype = DType::F16}, {{{256, 512}}}}},
-           .gradient = [](const OpUse&, Arrays, const Array& dy) -> std::vector<Values> {
-             return {dy.values};
-           },
+           .gradient = passes,
            .straight_through = true,
            .dtypes = all_dtypes,
            .integer = refused(cast_has_none, {Cast{}, {{{4, 6}}}}),
@@ -297,10 +281,6 @@ OpCase cast() {
   return c;
 }
 
-}  // namespace
-
-namespace {
-
 OpCase elu() {
   const auto value = [](const Elu& op, double x, DType) {
     return op.scale * (x > 0 ? x : op.alpha * std::expm1(op.input_scale * x));
@@ -316,44 +296,19 @@ OpCase elu() {
   c.integer = converts_anywhere(Elu{.alpha = 0.7}, false);
   const std::string text =
       "alpha and scale must be finite, input_scale finite and not negative, got ";
-  c.refusals.push_back({Elu{.alpha = std::nan("")}, {f32({4})}, text + "nan, 1 and 1"});
-  c.refusals.push_back({Elu{.input_scale = -1}, {f32({4})}, text + "1, 1 and -1"});
+  refuse(c, {f32({4})},
+         {{Elu{.alpha = std::nan("")}, text + "nan, 1 and 1"},
+          {Elu{.input_scale = -1}, text + "1, 1 and -1"}});
   return c;
 }
 
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
-OpCase soft_plus() {
-  OpCase c = smooth(Softplus{}, elementwise<Softplus>([](const Softplus&, double x, DType) {
-                      return std::isnan(x) ? x : softplus(x);
-                    }),
-                    -4, 4, {.value = 2, .gradient = 2});
-  c.uses.push_back({Softplus{}, {{{65}, -80, 80}}});
-  return c;
-}
-
-OpCase mish() {
-  OpCase c = smooth(Mish{}, elementwise<Mish>([](const Mish&, double x, DType) {
-                      return std::isnan(x) ? x : x * std::tanh(softplus(x));
-                    }),
-                    -4, 4, {.value = 4, .gradient = 8});
-  c.uses.push_back({Mish{}, {{{65}, -60, 60}}});
-  return c;
-}
-
-OpCase error_function() {
-  return smooth(Erf{},
-                elementwise<Erf>([](const Erf&, double x, DType) { return std::erf(x); }), -3,
-                3, {.value = 32, .gradient = 8});
-}
-
-/// A smooth op without a largest operand below 80.
-template <class X, class F>
-OpCase smooth_everywhere(F value) {
-  OpCase c =
-      smooth(X{}, elementwise<X>([value](const X&, double x, DType) { return value(x); }), -3,
-             3, {.value = 4, .gradient = 8});
-  c.uses.push_back({X{}, {{{65}, -80, 80}}});
+/// A smooth op of numbers of any size.
+template <class X>
+OpCase smooth_everywhere(double (*f)(double), double high, double far, Tolerance tolerance) {
+  OpCase c = smooth<X>(f, -high, high, tolerance);
+  c.uses.push_back({X{}, {{{65}, -far, far}}});
   return c;
 }
 
@@ -374,7 +329,7 @@ double power_of(double x, double exponent) {
 OpCase power() {
   const auto value = [](const Pow& op, double x, DType) { return power_of(x, op.exponent); };
   OpCase c = smooth(Pow{}, elementwise<Pow>(value), -2, 2, {.value = 256, .gradient = 256});
-  c.gradient = slope<Pow>([](const Pow& op, double x) {
+  c.gradient = slope<Pow>([](const Pow& op, double x, DType) {
     return op.exponent == 0 ? 0 : op.exponent * power_of(x, op.exponent - 1);
   });
   for (const double exponent : {3.0, -1.0, -2.0, 0.0, 1.0, 5.0}) {
@@ -395,13 +350,11 @@ OpCase power() {
     c.exact.push_back({Pow{.exponent = exponent}, {{{65}, 0.5, 2}}});
   }
   c.bench = {realistic(Pow{.exponent = 3}, -2, 2), realistic(Pow{.exponent = 0.75}, 0.5, 2)};
-  c.refusals.push_back({Pow{.exponent = std::numeric_limits<double>::infinity()},
-                        {f32({4})},
-                        "exponent must be finite, got inf"});
+  refuse(c, {f32({4})},
+         {{Pow{.exponent = std::numeric_limits<double>::infinity()},
+           "exponent must be finite, got inf"}});
   return c;
 }
-
-}  // namespace
 
 /// The op between an unsigned quantizer and a signed one.
 IntegerVerdict converts_unsigned(const Op& op) {
@@ -409,43 +362,41 @@ IntegerVerdict converts_unsigned(const Op& op) {
     const FakeQuantize above{.range = CodeRange::Unsigned, .scale_mode = EMA{}};
     const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
     const NodeId y = graph.add(op, {add_quantizer(graph, x, above, "xq")}, "y");
-    graph.set_outputs({add_quantizer(graph, y, FakeQuantize{.scale_mode = EMA{}}, "output")});
+    graph.set_outputs({add_quantizer(graph, y, ema, "output")});
     return y;
   });
 }
 
+}  // namespace
+
 std::vector<OpCase> pointwise_cases() {
+  OpCase neg = smooth<Neg>([](double x) { return -x; }, -1, 1, {});
+  neg.gradient = slope<Neg>([](const Neg&, double, DType) { return -1.0; });
   OpCase erf = smooth(
       Gelu{}, elementwise<Gelu>([](const Gelu& op, double x, DType) { return gelu(op, x); }),
       -3, 3, {.value = 8, .gradient = 8});
   erf.uses.push_back({Gelu{.form = GeluForm::Tanh}, {{{17}, -3, 3}}});
   erf.uses.push_back({Gelu{.form = GeluForm::Tanh}, {{{1025}, -3, 3}}});
   OpCase log =
-      smooth(Log{}, elementwise<Log>([](const Log&, double x, DType) { return std::log(x); }),
-             0.5, 3, {.value = 2, .gradient = 2});
+      smooth<Log>([](double x) { return std::log(x); }, 0.5, 3, {.value = 2, .gradient = 2});
   log.integer = converts_unsigned(Log{});
-  OpCase sqrt = smooth(
-      Sqrt{}, elementwise<Sqrt>([](const Sqrt&, double x, DType) { return std::sqrt(x); }), 0.5,
-      3, {.gradient = 2});
+  OpCase sqrt = smooth<Sqrt>([](double x) { return std::sqrt(x); }, 0.5, 3, {.gradient = 2});
   sqrt.integer = converts_unsigned(Sqrt{});
+  const Tolerance two{.value = 2, .gradient = 2};
+  const Tolerance eight{.value = 4, .gradient = 8};
+  const auto softplus_of = [](double x) { return std::isnan(x) ? x : softplus(x); };
+  const auto mish = [](double x) { return std::isnan(x) ? x : x * std::tanh(softplus(x)); };
+  const auto sign = [](double x) { return x > 0 ? 1 : x < 0 ? -1 : x; };
+  const auto sin = [](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::sin(x); };
+  const auto cos = [](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::cos(x); };
   return {
-      {.value = elementwise<Neg>([](const Neg&, double x, DType) { return -x; }),
-       .uses = each_length(Neg{}, -1, 1, true),
-       .bench = {realistic(Neg{}, -1, 1)},
-       .gradient = slope<Neg>([](const Neg&, double) { return -1.0; }),
-       .integer = converts({Neg{}, {{{4, 6}}}}),
-       .refusals = not_computed(Neg{})},
+      neg,
       relu(),
       leaky_relu(),
-      smooth(Sigmoid{},
-             elementwise<Sigmoid>([](const Sigmoid&, double x, DType) { return logistic(x); }),
-             -4, 4, {.value = 2, .gradient = 2}),
-      smooth(Tanh{},
-             elementwise<Tanh>([](const Tanh&, double x, DType) { return std::tanh(x); }), -3,
-             3, {.value = 2, .gradient = 2}),
+      smooth<Sigmoid>(logistic, -4, 4, two),
+      smooth<Tanh>([](double x) { return std::tanh(x); }, -3, 3, two),
       erf,
-      smooth(Exp{}, elementwise<Exp>([](const Exp&, double x, DType) { return std::exp(x); }),
-             -3, 3, {.value = 2, .gradient = 2}),
+      smooth<Exp>([](double x) { return std::exp(x); }, -3, 3, two),
       log,
       sqrt,
       clamp(),
@@ -455,18 +406,14 @@ std::vector<OpCase> pointwise_cases() {
       hard_sigmoid(),
       hard_swish(),
       elu(),
-      soft_plus(),
-      mish(),
-      error_function(),
+      smooth_everywhere<Softplus>(softplus_of, 4, 80, two),
+      smooth_everywhere<Mish>(mish, 4, 60, eight),
+      smooth<Erf>([](double x) { return std::erf(x); }, -3, 3, {.value = 32, .gradient = 8}),
       power(),
-      smooth_everywhere<Sin>(
-          [](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::sin(x); }),
-      smooth_everywhere<Cos>(
-          [](double x) { return std::fabs(x) > 0x1p26 ? NAN : std::cos(x); }),
-      smooth_everywhere<Atan>([](double x) { return std::atan(x); }),
-      steps<Signum>([](double x) { return x > 0   ? 1
-                                          : x < 0 ? -1
-                                                  : x; }),
+      smooth_everywhere<Sin>(sin, 3, 80, eight),
+      smooth_everywhere<Cos>(cos, 3, 80, eight),
+      smooth_everywhere<Atan>([](double x) { return std::atan(x); }, 3, 80, eight),
+      steps<Signum>(sign),
       steps<Floor>([](double x) { return std::floor(x); }),
       steps<Round>([](double x) { return std::nearbyint(x); }),
       dropout(),

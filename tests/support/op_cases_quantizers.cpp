@@ -77,23 +77,26 @@ std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
   return result;
 }
 
-/// Calls `body` with the type in which x is computed.
-template <class Body>
-auto in_compute_type(const Array& x, const Body& body) {
-  return dispatch_compute(x.type.dtype, body);
+/// Calls f(v, q, i) for each element v of x and its scale and zero point, in the type in which
+/// the op computes.
+template <class F>
+void for_each_element(const OpUse& use, Arrays x, const F& f) {
+  dispatch_compute(x[0].type.dtype, [&]<class T>() {
+    const auto qparams = element_qparams<T>(use, x);
+    for (size_t i = 0; i < qparams.size(); ++i) {
+      f(static_cast<T>(x[0].values[i]), qparams[i], i);
+    }
+  });
 }
 
 Array fake_quantized(const OpUse& use, Arrays x) {
   if (!use.mode.quantize) return x[0];
-  return in_compute_type(x[0], [&]<class T>() {
-    const FakeQuantize op = grid_op(use.op);
-    const auto qparams = element_qparams<T>(use, x);
-    Array y = x[0];
-    for (size_t i = 0; i < y.values.size(); ++i) {
-      y.values[i] = double{oracle_fake(static_cast<T>(y.values[i]), qparams[i], op)};
-    }
-    return y;
+  const FakeQuantize op = grid_op(use.op);
+  Array y = x[0];
+  for_each_element(use, x, [&](auto v, const auto& q, size_t i) {
+    y.values[i] = double{oracle_fake(v, q, op)};
   });
+  return y;
 }
 
 /// Returns dy where x is inside, without gradients of operands after x.
@@ -105,12 +108,8 @@ std::vector<Values> straight_through(const OpUse& use, Arrays x, const Array& dy
   const bool open = std::holds_alternative<PerBatch>(op.scale_mode) &&
                     (op.scheme == Scheme::Affine || op.range != CodeRange::Unsigned);
   if (!use.mode.quantize || op.ste == Ste::Identity || open) return gradients;
-  in_compute_type(x[0], [&]<class T>() {
-    const auto qparams = element_qparams<T>(use, x);
-    for (size_t i = 0; i < dy.values.size(); ++i) {
-      const bool inside = oracle_inside(static_cast<T>(x[0].values[i]), qparams[i], op);
-      if (!inside) gradients[0][i] = 0;
-    }
+  for_each_element(use, x, [&](auto v, const auto& q, size_t i) {
+    if (!oracle_inside(v, q, op)) gradients[0][i] = 0;
   });
   return gradients;
 }
@@ -167,7 +166,7 @@ OpCase fake_quantize() {
       .gradient = straight_through,
       .straight_through = true,
       .dtypes = floats,
-      .integer = converts_as(FakeQuantize{.scale_mode = EMA{}}),
+      .integer = converts_as(ema),
       .refusals = {{FakeQuantize{}, {s32({4})}, takes_floats}}};
   using X = FakeQuantize;
   const TensorType x = f32({4, 6});
@@ -211,27 +210,20 @@ std::vector<Values> lsq_gradients(const OpUse& use, Arrays x, const Array& dy) {
   if (!use.mode.quantize) return gradients;
   const FakeQuantize op = grid_op(use.op);
   const CodeLimits limits = oracle_limits(op.bits, op.range);
-  const size_t n = dy.values.size();
   std::vector<double> counts(x[1].values.size());
-  in_compute_type(x[0], [&]<class T>() {
-    const auto qparams = element_qparams<T>(use, x);
-    for (size_t i = 0; i < n; ++i) {
-      const size_t c = oracle_channel(i, x[0].type.shape, op);
-      const T v = static_cast<T>(x[0].values[i]);
-      ++counts[c];
-      if (std::isnan(v)) continue;
-      const long double code = oracle_nearest(v, qparams[i], op);
-      const double z = double{oracle_quotient(v, qparams[i].scale, op.division)};
-      const double zero = double{qparams[i].zero_point};
-      const bool inside = oracle_inside(v, qparams[i], op);
-      const double t = inside                ? static_cast<double>(code) - zero - z
-                       : code < limits.q_min ? limits.q_min - zero
-                                             : limits.q_max - zero;
-      gradients[1][c] += dy.values[i] * t * (x[1].values[c] < 0 ? -1 : 1);
-      if (x.size() > 2 && !inside) {
-        gradients[2][c] -= dy.values[i] * double{qparams[i].scale};
-      }
-    }
+  for_each_element(use, x, [&](auto v, const auto& q, size_t i) {
+    const size_t c = oracle_channel(i, x[0].type.shape, op);
+    ++counts[c];
+    if (std::isnan(v)) return;
+    const long double code = oracle_nearest(v, q, op);
+    const double z = double{oracle_quotient(v, q.scale, op.division)};
+    const double zero = double{q.zero_point};
+    const bool inside = oracle_inside(v, q, op);
+    const double t = inside                ? static_cast<double>(code) - zero - z
+                     : code < limits.q_min ? limits.q_min - zero
+                                           : limits.q_max - zero;
+    gradients[1][c] += dy.values[i] * t * (x[1].values[c] < 0 ? -1 : 1);
+    if (x.size() > 2 && !inside) gradients[2][c] -= dy.values[i] * double{q.scale};
   });
   for (size_t k = 1; k < x.size(); ++k) {
     for (size_t c = 0; c < counts.size(); ++c) {
@@ -322,58 +314,49 @@ OpCase quantize() {
                         .range = CodeRange::Unsigned,
                         .scheme = Scheme::Affine,
                         .mask = MaskRule::Value};
-  OpCase c{
-      .value =
-          [](const OpUse& use, Arrays x) {
-            const FakeQuantize op = grid_op(use.op);
-            const bool is_unsigned = op.range == CodeRange::Unsigned;
-            const DType narrow = is_unsigned ? DType::U8 : DType::S8;
-            const DType wide = is_unsigned ? DType::U16 : DType::S16;
-            Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
-            in_compute_type(x[0], [&]<class T>() {
-              const auto qparams = element_qparams<T>(use, x);
-              for (size_t i = 0; i < qparams.size(); ++i) {
-                y.values.push_back(static_cast<double>(
-                    oracle_code(static_cast<T>(x[0].values[i]), qparams[i], op)));
-              }
-            });
-            return y;
-          },
-      .uses = {{four, {data({67}), scales({0.25})}},
-               {four, {data({0}), scales({0.25})}},
-               {four, {data({99}, Fill::Halves), scales({1})}},
-               {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
-               {Quantize{.bits = 16, .range = CodeRange::Unsigned},
-                {data({1025}), scales({0.0001})}},
-               {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
-      .large = {{four, {data({70003}), scales({0.25})}}},
-      .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
-      .gradient =
-          [](const OpUse& use, Arrays x, const Array& dy) {
-            std::vector<Values> gradients = straight_through(use, x, dy);
-            in_compute_type(x[0], [&]<class T>() {
-              const auto qparams = element_qparams<T>(use, x);
-              for (size_t i = 0; i < qparams.size(); ++i) {
-                const T g = static_cast<T>(gradients[0][i]);
-                gradients[0][i] = double{static_cast<T>(g / qparams[i].scale)};
-              }
-            });
-            return gradients;
-          },
-      .straight_through = true,
-      .dtypes = floats,
-      .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or end the model before it",
-          [](Graph& graph) {
-            const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-            const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
-            const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
-            const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
-            const FakeQuantize ema{.scale_mode = EMA{}};
-            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-            return q;
-          }),
-      .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
+  OpCase c{.value =
+               [](const OpUse& use, Arrays x) {
+                 const FakeQuantize op = grid_op(use.op);
+                 const bool is_unsigned = op.range == CodeRange::Unsigned;
+                 const DType narrow = is_unsigned ? DType::U8 : DType::S8;
+                 const DType wide = is_unsigned ? DType::U16 : DType::S16;
+                 Array y{{op.bits <= 8 ? narrow : wide, x[0].type.shape}, {}};
+                 for_each_element(use, x, [&](auto v, const auto& q, size_t) {
+                   y.values.push_back(static_cast<double>(oracle_code(v, q, op)));
+                 });
+                 return y;
+               },
+           .uses = {{four, {data({67}), scales({0.25})}},
+                    {four, {data({0}), scales({0.25})}},
+                    {four, {data({99}, Fill::Halves), scales({1})}},
+                    {Quantize{.bits = 12}, {data({1025}), scales({0.001})}},
+                    {Quantize{.bits = 16, .range = CodeRange::Unsigned},
+                     {data({1025}), scales({0.0001})}},
+                    {affine, {data({9, 3}), scales({1, 0.25, 0.1}), scales({0, 100, 255})}}},
+           .large = {{four, {data({70003}), scales({0.25})}}},
+           .bench = {{Quantize{}, {data({256, 512}), scales({0.01})}}},
+           .gradient =
+               [](const OpUse& use, Arrays x, const Array& dy) {
+                 std::vector<Values> gradients = straight_through(use, x, dy);
+                 for_each_element(use, x, [&]<class T>(T, const auto& q, size_t i) {
+                   gradients[0][i] =
+                       double{static_cast<T>(static_cast<T>(gradients[0][i]) / q.scale)};
+                 });
+                 return gradients;
+               },
+           .straight_through = true,
+           .dtypes = floats,
+           .integer = refused(no_integers,
+                              [](Graph& graph) {
+                                const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
+                                const NodeId scale =
+                                    graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
+                                const NodeId q = graph.add(Quantize{}, {x, scale}, "q");
+                                const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
+                                graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+                                return q;
+                              }),
+           .refusals = {{Quantize{}, {s32({4}), f32({1})}, takes_floats}}};
   const TensorType x = f32({4, 6});
   const TensorType one = f32({1});
   refuse(c, {x, one},
@@ -394,53 +377,47 @@ OpCase quantize() {
   return c;
 }
 
+/// Returns f(i, c) times the scale of c for each element i of channel c, in the type of y.
+template <class F>
+Values dequantized(const OpUse& use, Arrays x, const F& f) {
+  const auto& op = std::get<Dequantize>(use.op);
+  const FakeQuantize grid{.axis = op.axis, .group_size = op.group_size};
+  Values all;
+  dispatch_compute(op.dtype, [&]<class T>() {
+    for (size_t i = 0; i < x[0].values.size(); ++i) {
+      const size_t k = oracle_channel(i, x[0].type.shape, grid);
+      const T steps = static_cast<T>(f(i, k));
+      all.push_back(double{static_cast<T>(steps * static_cast<T>(x[1].values[k]))});
+    }
+  });
+  return all;
+}
+
 OpCase dequantize() {
   OpCase c{
       .value =
           [](const OpUse& use, Arrays x) {
-            const auto& op = std::get<Dequantize>(use.op);
-            const FakeQuantize grid{.axis = op.axis, .group_size = op.group_size};
-            Array y{{op.dtype, x[0].type.shape}, {}};
-            in_compute_type(y, [&]<class T>() {
-              for (size_t i = 0; i < x[0].values.size(); ++i) {
-                const size_t k = oracle_channel(i, x[0].type.shape, grid);
-                const double zero = x.size() > 2 ? x[2].values[k] : 0;
-                const T steps = static_cast<T>(x[0].values[i] - zero);
-                const T scale = static_cast<T>(x[1].values[k]);
-                y.values.push_back(double{static_cast<T>(steps * scale)});
-              }
-            });
-            return y;
+            return Array{{std::get<Dequantize>(use.op).dtype, x[0].type.shape},
+                         dequantized(use, x, [&](size_t i, size_t k) {
+                           return x[0].values[i] - (x.size() > 2 ? x[2].values[k] : 0);
+                         })};
           },
       .bench = {{Dequantize{}, {integers(DType::S8, {256, 512}, -127, 128), scales({0.01})}}},
       .gradient =
           [](const OpUse& use, Arrays x, const Array& dy) {
-            const auto& op = std::get<Dequantize>(use.op);
-            const FakeQuantize grid{.axis = op.axis, .group_size = op.group_size};
             std::vector<Values> gradients(x.size());
-            dispatch_compute(op.dtype, [&]<class T>() {
-              for (size_t i = 0; i < dy.values.size(); ++i) {
-                const T scale =
-                    static_cast<T>(x[1].values[oracle_channel(i, x[0].type.shape, grid)]);
-                gradients[0].push_back(
-                    double{static_cast<T>(static_cast<T>(dy.values[i]) * scale)});
-              }
-            });
+            gradients[0] = dequantized(use, x, [&](size_t i, size_t) { return dy.values[i]; });
             return gradients;
           },
       .straight_through = true,
       .dtypes = {DType::F32},
-      .integer = refused(
-          "has no integer form: replace it with an op that has an integer form, or end the model before it",
-          [](Graph& graph) {
-            const Input codes{.dtype = DType::S8, .shape = {4, 6}};
-            const NodeId q = graph.add(codes, {}, "q");
-            const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
-            const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
-            const FakeQuantize ema{.scale_mode = EMA{}};
-            graph.set_outputs({add_quantizer(graph, y, ema, "output")});
-            return y;
-          })};
+      .integer = refused(no_integers, [](Graph& graph) {
+        const NodeId q = graph.add(Input{.dtype = DType::S8, .shape = {4, 6}}, {}, "q");
+        const NodeId scale = graph.add(State{.shape = {1}, .value = 0.25}, {}, "scale");
+        const NodeId y = graph.add(Dequantize{}, {q, scale}, "y");
+        graph.set_outputs({add_quantizer(graph, y, ema, "output")});
+        return y;
+      })};
   const TensorType one = f32({1});
   const TensorType q{DType::S8, {4, 6}};
   refuse(c, Dequantize{},
@@ -484,7 +461,7 @@ OpCase quantize_bias() {
                   {.shape = {b[0], 5}, .sources = w}}};
   };
   const Values four = {0.25, 0.1, 1e-12, 3};
-  return {
+  OpCase c{
       .value =
           [](const OpUse& each, Arrays x) {
             Array y = x[0];
@@ -517,7 +494,7 @@ OpCase quantize_bias() {
         graph.set_outputs({linear(graph, x,
                                   {.out = 5,
                                    .weight_quantizer = FakeQuantize{.axis = 0},
-                                   .input_quantizer = FakeQuantize{.scale_mode = EMA{}},
+                                   .input_quantizer = ema,
                                    .label = "fc"})});
         return graph.at("fc.bias.quantized");
       }),
@@ -527,6 +504,17 @@ OpCase quantize_bias() {
                    {FakeQuantizeBias{},
                     {f32({3, 5}), f32({3, 5}), f32({4, 5})},
                     "b must be [n], got [3, 5]"}}};
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const Values biases = {0.0,  -0.0, 0.0625, 0.1875, -0.0625, -0.1875,      0.3,
+                         1e30, -3e8, 1e-30,  inf,    -inf,    std::nan(""), 5e-324};
+  for (const auto& [s_x, s_w] : std::vector<std::pair<double, double>>{
+           {0.5, 0.25}, {0.1, 0.3}, {1e-12, 1e-12}, {2e-38, 2e-38}, {1e30, 1e4}}) {
+    c.uses.push_back({FakeQuantizeBias{},
+                      {{.shape = {14}, .values = biases},
+                       {.shape = {3, 5}, .sources = {s_x}},
+                       {.shape = {14, 5}, .sources = {s_w}}}});
+  }
+  return c;
 }
 
 }  // namespace

@@ -10,10 +10,6 @@ namespace qtape::test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-const std::string no_integers =
-    "has no integer form: replace it with an op that has an integer form, or end the model "
-    "before it";
-
 /// Returns x with extent 1 along `axes`, or along all axes if empty.
 Shape kept_shape(const Shape& x, const std::vector<int>& axes) {
   Shape kept = x;
@@ -77,24 +73,18 @@ OpCase reduction_case(double (*f)(const Values& terms), Tolerance tolerance) {
            .refusals = {{X{.axes = {3}}, {f32({2, 3, 4})}, "axis 3 is out of range for rank 3"},
                         {X{.axes = {1, -2}}, {f32({2, 3, 4})}, "axis -2 is given twice"},
                         {X{}, {s32({2})}, "expected f32 or f64, got s32"}}};
-  const std::vector<std::pair<Shape, std::vector<int>>> table = {
-      {{3, 4}, {}},           {{}, {}},
-      {{3, 4}, {0}},          {{3, 4}, {1}},
-      {{2, 3, 4}, {1}},       {{2, 3, 4}, {-1}},
-      {{2, 3, 4}, {0, 2}},    {{2, 3, 4}, {0, -1}},
-      {{2, 3, 4}, {-3, 1}},   {{2, 3, 2, 3}, {0, 2}},
-      {{2, 3, 2, 3}, {1, 3}}, {{5, 1, 3}, {1}},
-      {{3, 130}, {1}},        {{3, 2, 70}, {0, 2}},
-      {{70, 3}, {0}},         {{2, 300}, {0}},
-      {{0, 3}, {1}}};
-  for (const auto& [shape, axes] : table) {
+  using Row = std::pair<Shape, std::vector<int>>;
+  for (const auto& [shape, axes] :
+       {Row{{3, 4}, {}}, Row{{}, {}}, Row{{3, 4}, {0}}, Row{{3, 4}, {1}}, Row{{2, 3, 4}, {1}},
+        Row{{2, 3, 4}, {-1}}, Row{{2, 3, 4}, {0, 2}}, Row{{2, 3, 4}, {0, -1}},
+        Row{{2, 3, 4}, {-3, 1}}, Row{{2, 3, 2, 3}, {0, 2}}, Row{{2, 3, 2, 3}, {1, 3}},
+        Row{{5, 1, 3}, {1}}, Row{{3, 130}, {1}}, Row{{3, 2, 70}, {0, 2}}, Row{{70, 3}, {0}},
+        Row{{2, 300}, {0}}, Row{{0, 3}, {1}}}) {
     c.uses.push_back({X{.axes = axes}, {{shape}}});
     c.uses.push_back({X{.axes = axes, .keep_dims = true}, {{shape}}});
-  }
-  for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{n}}}});
-  for (const auto& [shape, axes] : table) {
     c.exact.push_back({X{.axes = axes}, {{shape, -2, 2, Fill::Halves}}});
   }
+  for (int64_t n : {1, 3, 17, 1025}) c.uses.push_back({X{}, {{{n}}}});
   for (const auto& axes : std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {0, 2}}) {
     c.large.push_back({X{.axes = axes}, {{{20, 70, 80}}}});
   }
@@ -158,7 +148,6 @@ OpCase arg_max() {
       .bench = {{ArgMax{}, {{{256, 512}}}}},
       .integer = converts([](Graph& graph) {
         const NodeId x = graph.add(Input{.shape = {4, 6}}, {}, "x");
-        const FakeQuantize ema{.scale_mode = EMA{}};
         const NodeId y = graph.add(ArgMax{}, {add_quantizer(graph, x, ema, "q")});
         graph.set_outputs({y});
         return y;

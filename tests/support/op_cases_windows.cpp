@@ -3,21 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/engine/quantizers.h"
 #include "qtape/tests/support/op_case.h"
 
 namespace qtape::test {
 namespace {
-
-/// Positions of the windows along one axis.
-struct WindowAxis {
-  int64_t in = 1;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t dilation = 1;
-  int64_t begin = 0;
-  int64_t out = 1;
-};
 
 int64_t at_or(const Shape& numbers, int i, int64_t none) {
   return numbers.rank() == 0 ? none : numbers[i];
@@ -25,18 +14,10 @@ int64_t at_or(const Shape& numbers, int i, int64_t none) {
 
 template <class X>
 WindowAxis axis_of(const X& op, const Shape& x, int i) {
-  WindowAxis a{
-      .in = x[1 + i], .kernel = op.kernel[i], .stride = at_or(op.stride, i, op.kernel[i])};
-  if constexpr (requires { op.dilation; }) a.dilation = at_or(op.dilation, i, 1);
-  const int64_t span = (a.kernel - 1) * a.dilation + 1;
-  if (op.padding == Padding::Same) {
-    a.out = (a.in + a.stride - 1) / a.stride;
-    a.begin = std::max<int64_t>(0, (a.out - 1) * a.stride + span - a.in) / 2;
-  } else {
-    a.begin = at_or(op.pads_begin, i, 0);
-    a.out = (a.in + a.begin + at_or(op.pads_end, i, 0) - span) / a.stride + 1;
-  }
-  return a;
+  int64_t dilation = 1;
+  if constexpr (requires { op.dilation; }) dilation = at_or(op.dilation, i, 1);
+  return window_axis(x[1 + i], op.kernel[i], at_or(op.stride, i, op.kernel[i]), dilation,
+                     op.padding, at_or(op.pads_begin, i, 0), at_or(op.pads_end, i, 0));
 }
 
 /// The elements of x in the window of each element of y, in index order.
@@ -81,36 +62,6 @@ size_t peak(const Values& x, const std::vector<size_t>& members) {
     if (x[i] > x[best] || (std::isnan(x[i]) && !std::isnan(x[best]))) best = i;
   }
   return best;
-}
-
-/// Nets in which each of `ops` reads 8-bit codes of both signs, of an affine grid and of 16
-/// bits; the first of them also passes its codes or sums to the following op.
-IntegerVerdict converts_images(const Shape& shape, const std::vector<Op>& ops) {
-  return converts([shape, ops](Graph& graph) {
-    const FakeQuantize ema{.scale_mode = EMA{}};
-    const NodeId x = graph.add(Input{.shape = shape}, {}, "x");
-    const FakeQuantize affine{.range = CodeRange::Unsigned,
-                              .scheme = Scheme::Affine,
-                              .scale_mode = EMA{.track = Track::Range}};
-    const std::vector<NodeId> codes = {
-        add_quantizer(graph, x, ema, "of both signs"),
-        add_quantizer(graph, x, affine, "affine"),
-        add_quantizer(graph, x, ema.with(&FakeQuantize::bits, 16), "of 16 bits")};
-    std::vector<NodeId> results;
-    NodeId first;
-    for (const Op& op : ops) {
-      for (NodeId each : codes) {
-        const NodeId y = graph.add(op, {each});
-        if (results.empty()) first = y;
-        const NodeId quantized =
-            add_quantizer(graph, y, ema, "y" + std::to_string(results.size()));
-        results.push_back(graph.add(Flatten{}, {quantized}));
-      }
-    }
-    const Concat join{.axis = 1, .count = static_cast<int>(results.size())};
-    graph.set_outputs({add_quantizer(graph, graph.add(join, results), ema, "output")});
-    return first;
-  });
 }
 
 /// Returns attributes that both poolings have, with shapes of x.
@@ -222,7 +173,7 @@ OpCase max_pool() {
       {{.kernel = {3, 2}, .stride = {2, 1}, .dilation = {2, 3}, .padding = Padding::Same},
        {2, 5, 4, 3}});
   table.push_back({{.kernel = {2}, .stride = {1}, .dilation = {4}}, {2, 9, 3}});
-  for (const auto& [op, shape] : table) c.uses.push_back({op, {{shape, 0, 100}}});
+  add_shapes(c, table);
   const MaxPool overlapping{.kernel = {3, 3}, .stride = {1, 1}, .padding = Padding::Same};
   c.uses.push_back({overlapping, {{{2, 5, 6, 11}, -1, 1, Fill::Halves}}});
   c.uses.push_back(
@@ -234,13 +185,13 @@ OpCase max_pool() {
                       .values = {-inf, -inf, 0, -0.0, inf, std::nan(""), std::nan(""), 1}}}});
   c.large = large_pools<MaxPool>();
   c.bench = {{MaxPool{}, {{{16, 32, 32, 32}}}}};
-  c.integer = converts_images({4, 6, 5, 3}, {MaxPool{}, overlapping,
-                                             MaxPool{.kernel = {2, 3},
-                                                     .stride = {1, 2},
-                                                     .dilation = {2, 1},
-                                                     .padding = Padding::Explicit,
-                                                     .pads_begin = {1, 0},
-                                                     .pads_end = {0, 2}}});
+  c.integer = converts_on_grids({4, 6, 5, 3}, {MaxPool{}, overlapping,
+                                               MaxPool{.kernel = {2, 3},
+                                                       .stride = {1, 2},
+                                                       .dilation = {2, 1},
+                                                       .padding = Padding::Explicit,
+                                                       .pads_begin = {1, 0},
+                                                       .pads_end = {0, 2}}});
   c.refusals = pool_refusals<MaxPool>();
   const std::vector<TensorType> x = {f32({1, 4, 4, 2})};
   const int64_t most = Shape::max_elements;
@@ -317,7 +268,7 @@ OpCase avg_pool() {
                        .pads_begin = {1, 0},
                        .pads_end = {0, 2},
                        .count_include_pad = false};
-  c.integer = converts_images({4, 6, 5, 3}, {AvgPool{}, overlapping, real, uneven});
+  c.integer = converts_on_grids({4, 6, 5, 3}, {AvgPool{}, overlapping, real, uneven});
   c.refusals = pool_refusals<AvgPool>();
   c.refusals.push_back({AvgPool{}, {s32({1, 4, 4, 2})}, "expected f32 or f64, got s32"});
   c.conformance = {{AvgPool{}, {{{1, 4, 5, 2}}}},
@@ -348,15 +299,9 @@ OpCase global_avg_pool() {
     }
     return y;
   };
-  for (const Shape& shape : std::vector<Shape>{{2, 3, 4, 5},
-                                               {1, 1, 1, 1},
-                                               {3, 7, 1, 2},
-                                               {2, 5, 6, 1},
-                                               {2, 9, 4},
-                                               {1, 1, 3},
-                                               {1, 40, 33, 3},
-                                               {0, 2, 2, 3},
-                                               {2, 2, 2, 0}}) {
+  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 1, 1, 1}, Shape{3, 7, 1, 2},
+                             Shape{2, 5, 6, 1}, Shape{2, 9, 4}, Shape{1, 1, 3},
+                             Shape{1, 40, 33, 3}, Shape{0, 2, 2, 3}, Shape{2, 2, 2, 0}}) {
     for (bool keep : {false, true}) {
       c.uses.push_back({GlobalAvgPool{.keep_dims = keep}, {{shape}}});
     }
@@ -365,7 +310,7 @@ OpCase global_avg_pool() {
   c.bench = {{GlobalAvgPool{}, {{{64, 8, 8, 64}}}}};
   c.tolerance = {.value = 4, .gradient = 2};
   c.integer =
-      converts_images({4, 3, 5, 3}, {GlobalAvgPool{}, GlobalAvgPool{.keep_dims = true}});
+      converts_on_grids({4, 3, 5, 3}, {GlobalAvgPool{}, GlobalAvgPool{.keep_dims = true}});
   refuse(c, GlobalAvgPool{},
          {{{f32({2, 3})}, "x must be [n, h, w, c] or [n, l, c], got [2, 3]"},
           {{f32({2, 3, 0, 4})}, "the mean of no elements is undefined, x is [2, 3, 0, 4]"},

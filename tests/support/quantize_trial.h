@@ -1,5 +1,5 @@
-// A Quantize node followed by Dequantize, with data at every edge of their grids, and the
-// results of the independent formulas.
+// Quantize, Dequantize and FakeQuantize of data at every edge of their grids, and the results
+// of the independent formulas.
 #pragma once
 
 #include <array>
@@ -37,6 +37,7 @@ T stored(T v) {
 template <class S>
 struct Trial {
   using T = typename Storage<S>::Compute;
+  static constexpr double x_nan = std::numeric_limits<double>::quiet_NaN();
   Quantize op;
   FakeQuantize fake;
   Shape shape;
@@ -45,9 +46,10 @@ struct Trial {
   std::vector<T> x;
   std::vector<Values> values;
   Values codes;
+  size_t nan;  // the element that is NaN for FakeQuantize
 
   Trial(const Quantize& quantize, const Shape& x_shape, size_t turn)
-      : op(quantize), fake(fake_of(quantize)), shape(x_shape) {
+      : op(quantize), fake(fake_of(quantize)), shape(x_shape), nan(turn % 500) {
     const DType scale_type = scale_dtype(dtype_of<S>);
     const TensorType scales{scale_type, granularity_of(op).scales_shape(shape)};
     types = {{dtype_of<S>, shape}, scales};
@@ -97,25 +99,41 @@ struct Trial {
     return edges[kind % 16];
   }
 
+  /// Returns f(i) for each element.
+  template <class F>
+  Values each(F f) const {
+    Values all;
+    for (size_t i = 0; i < x.size(); ++i) all.push_back(f(i));
+    return all;
+  }
+  /// Returns the values of Dequantize, and with a NaN those of FakeQuantize.
+  Values y(bool with_nan) const {
+    return each([&](size_t i) {
+      const T v = stored<S>(oracle_fake(x[i], qparams[i], fake));
+      return with_nan && i == nan ? x_nan : v;
+    });
+  }
   /// Returns (dy / s) mask, added to `base`.
   Values dx(const Values& dy, T base) const {
-    Values dx;
-    for (size_t i = 0; i < x.size(); ++i) {
+    return each([&](size_t i) {
       const bool inside = oracle_inside(x[i], qparams[i], fake);
-      const T g = inside ? static_cast<T>(static_cast<float>(dy[i])) / qparams[i].scale : T(0);
-      dx.push_back(stored<S>(base + g));
-    }
-    return dx;
+      const T g = static_cast<T>(static_cast<float>(dy[i])) / qparams[i].scale;
+      return stored<S>(base + (inside ? g : T(0)));
+    });
   }
-
+  /// Returns dy mask, added to `base`; a NaN is outside.
+  Values masked(const Values& dy, T base, bool with_nan) const {
+    return each([&](size_t i) {
+      const bool inside = !(with_nan && i == nan) && oracle_inside(x[i], qparams[i], fake);
+      return stored<S>(base + (inside ? stored<S>(static_cast<T>(dy[i])) : T(0)));
+    });
+  }
   /// Returns dy s, added to `base`.
   Values dq(const Values& dy, T base) const {
-    Values dq;
-    for (size_t i = 0; i < x.size(); ++i) {
+    return each([&](size_t i) {
       const T g = stored<S>(static_cast<T>(dy[i])) * qparams[i].scale;
-      dq.push_back(static_cast<float>(base + g));
-    }
-    return dq;
+      return static_cast<float>(base + g);
+    });
   }
 
   OpRun quantize(RunOptions options = {}) const { return {op, types, values, options}; }
@@ -127,10 +145,27 @@ struct Trial {
     numbers[0] = codes;
     return {back, operands, numbers, options};
   }
-  Values faked() const {
-    OpRun run(fake, types, values);
-    run.step().mode = mode::eval;
-    return run.forward();
+  /// FakeQuantize of the same x except for one NaN, which has no code.
+  OpRun fake_quantize(RunOptions options = {}) const {
+    std::vector<Values> numbers = values;
+    if (nan < x.size()) numbers[0][nan] = x_nan;
+    return {fake, types, numbers, options};
+  }
+  /// FakeQuantizeLSQ with scales of both signs and zero points that round to those of the
+  /// others.
+  OpRun learned(RunOptions options = {}) const {
+    const FakeQuantizeLSQ lsq{.bits = op.bits,
+                              .axis = op.axis,
+                              .group_size = op.group_size,
+                              .range = op.range,
+                              .scheme = op.scheme,
+                              .rounding = op.rounding,
+                              .division = op.division,
+                              .mask = op.mask};
+    std::vector<Values> numbers = values;
+    for (size_t c = 1; c < numbers[1].size(); c += 2) numbers[1][c] = -numbers[1][c];
+    for (size_t c = 0; numbers.size() > 2 && c < numbers[2].size(); ++c) numbers[2][c] += 0.4;
+    return {lsq, types, numbers, options};
   }
 };
 

@@ -122,9 +122,10 @@ void check_calls(QuantizerBench<T, T, X>& bench, const std::vector<Call<T>>& cal
 
 /// Calls f with every combination of the attributes that affect codes and masks.
 template <class F>
-void for_each_attribute(F f) {
-  for (int bits : {2, 3, 4, 8, 16}) {
+void for_each_attribute(F f, std::initializer_list<int> all_bits = {2, 3, 4, 8, 16}) {
+  for (int bits : all_bits) {
     for (auto range : {CodeRange::Narrow, CodeRange::Full, CodeRange::Unsigned}) {
+      if (bits == 1 && range != CodeRange::Unsigned) continue;
       for (auto rounding : {Rounding::HalfEven, Rounding::HalfAway, Rounding::HalfUp}) {
         for (auto division : {Division::Exact, Division::Reciprocal}) {
           for (auto mask : {MaskRule::Code, MaskRule::Value}) {
