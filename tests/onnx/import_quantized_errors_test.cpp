@@ -37,10 +37,12 @@ std::string of_weights(const Weights& weights) {
     return Extents(static_cast<size_t>(Shape(shape).elements()));
   };
   OnnxModel model({-1, 2}, 21);
-  model.codes("w", weights.shape, zeros(weights.shape), weights.type)
-      .floats("s", weights.scales, Numbers(zeros(weights.scales).size(), 1))
-      .codes("z", weights.scales, zeros(weights.scales), weights.zero_type)
-      .node("DequantizeLinear", {"w", "s", "z"}, {"b"})
+  model
+      .node("DequantizeLinear",
+            {codes(weights.shape, zeros(weights.shape), weights.type),
+             floats(weights.scales, Numbers(zeros(weights.scales).size(), 1)),
+             codes(weights.scales, zeros(weights.scales), weights.zero_type)},
+            {"b"})
       .with("axis", weights.axis)
       .with("block_size", weights.block)
       .node("MatMul", {"x", "b"});
@@ -120,24 +122,23 @@ TEST_CASE("onnx quantized: codes are only read by the quantizer that wrote them"
             "zero point 128");
   OnnxModel sums({-1, 2});
   add_constants(sums).node("QuantizeLinear", {"x", "xs", "xz"}, {"q"}).node("Relu", {"q"});
-  CHECK(
-      error_of(sums) ==
-      "m.onnx: node 'the Relu' (Relu): input 0, 'q', holds codes of a QuantizeLinear: expected "
-      "a DequantizeLinear before this node");
+  refused(sums,
+          "node 'the Relu' (Relu): input 0, 'q', holds codes of a QuantizeLinear: expected "
+          "a DequantizeLinear before this node");
   OnnxModel cast({-1, 2});
   add_constants(cast)
       .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
       .node("Cast", {"q"})
-      .with("to", int64_t{s8});
-  CHECK(error_of(cast) ==
-        "m.onnx: node 'the Cast' (Cast): input 0, 'q', holds codes of a QuantizeLinear: "
-        "expected a DequantizeLinear before this node");
+      .with("to", s8);
+  refused(cast,
+          "node 'the Cast' (Cast): input 0, 'q', holds codes of a QuantizeLinear: "
+          "expected a DequantizeLinear before this node");
   OnnxModel integers({-1, 2});
   add_constants(integers)
       .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
       .node("MatMulInteger", {"q", "fc.weight_quantized", "xz"});
-  CHECK(error_of(integers) ==
-        "m.onnx: node 'the MatMulInteger' (MatMulInteger): the operator is not supported: read "
-        "codes of a QuantizeLinear, and turn sums into floats by Cast and Mul with constant "
-        "scales");
+  refused(integers,
+          "node 'the MatMulInteger' (MatMulInteger): the operator is not supported: read "
+          "codes of a QuantizeLinear, and turn sums into floats by Cast and Mul with constant "
+          "scales");
 }

@@ -31,11 +31,11 @@ inline OnnxModel quantized_gemm() {
       .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"},
             {"fc.weight_DequantizeLinear_Output"})
-      .with("axis", int64_t{0})
+      .with("axis", 0)
       .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
-      .with("axis", int64_t{0})
+      .with("axis", 0)
       .node("Gemm", {"a", "fc.weight_DequantizeLinear_Output", "fc.bias"}, {"sum"})
-      .with("transB", int64_t{1})
+      .with("transB", 1)
       .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
       .node("DequantizeLinear", {"r", "ys", "yz"});
   return model;

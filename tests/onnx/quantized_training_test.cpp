@@ -32,11 +32,11 @@ OnnxModel classifier() {
       .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
       .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"w"})
-      .with("axis", int64_t{0})
+      .with("axis", 0)
       .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
-      .with("axis", int64_t{0})
+      .with("axis", 0)
       .node("Gemm", {"a", "w", "fc.bias"}, {"sum"})
-      .with("transB", int64_t{1})
+      .with("transB", 1)
       .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
       .node("DequantizeLinear", {"r", "ys", "yz"});
   return model;
