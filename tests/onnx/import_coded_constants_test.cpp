@@ -86,8 +86,7 @@ TEST_CASE("onnx quantized: constants whose codes are not kept are noted or refus
   CHECK(answer<float>(stored.imported(), {1, 0, 0, 1}, 2) == Numbers{2, -4, 6, 2});
   OnnxModel rounded = started();
   rounded.floats("two", {}, {2})
-      .node("QuantizeLinear", {"w", "xs", "xz"}, {"c"})
-      .node("DequantizeLinear", {"c", "xs", "xz"}, {"v"})
+      .rounded("w", "xs", "xz", "v")
       .node("Mul", {"v", "two"}, {"d"})
       .node("MatMul", {"x", "d"});
   refused(rounded, "tensor 'v': a node that reads it cannot have a QuantizeLinear before it");
@@ -132,14 +131,12 @@ TEST_CASE("onnx quantized: scales of a matrix for all samples lie along its colu
 TEST_CASE("onnx quantized: two layers share a bias, which is rounded for each") {
   OnnxModel model = started();
   model.floats("shared", {2}, {0.3f, -1})
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+      .rounded("x", "xs", "xz", "a")
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
       .with("axis", 0)
       .node("Gemm", {"a", "v", "shared"}, {"b"})
       .with("transB", 1)
-      .node("QuantizeLinear", {"b", "ys", "yz"}, {"r"})
-      .node("DequantizeLinear", {"r", "ys", "yz"}, {"c"})
+      .rounded("b", "ys", "yz", "c")
       .node("Gemm", {"c", "v", "shared"})
       .with("transB", 1);
   // 0.3 becomes 0.25 in units of 1/8, and 0.25 in units of 1/4.
@@ -152,11 +149,9 @@ TEST_CASE("onnx quantized: two layers share a bias, which is rounded for each") 
 TEST_CASE("onnx quantized: a border beyond the codes of a Pad is rounded after it") {
   OnnxModel model({-1, 1, 1, 1});
   add_constants(model)
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+      .rounded("x", "xs", "xz", "a")
       .node("Pad", {"a", ints({0, 0, 0, 0, 0, 0, 0, 1}), number(0.3f)}, {"p"})
-      .node("QuantizeLinear", {"p", "xs", "xz"}, {"r"})
-      .node("DequantizeLinear", {"r", "xs", "xz"});
+      .rounded("p", "xs", "xz");
   CHECK(answer<float>(model.imported(), {1}, 1) == Numbers{1, 0.5f});
 }
 

@@ -15,10 +15,7 @@ namespace {
 std::string of_quantizer(const Extents& shape, const Numbers& scales,
                          const Extents& zero_points, int32_t type = u8) {
   OnnxModel model({-1, 2}, 21);
-  model.floats("s", shape, scales)
-      .codes("z", shape, zero_points, type)
-      .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
-      .node("DequantizeLinear", {"q", "s", "z"});
+  model.floats("s", shape, scales).codes("z", shape, zero_points, type).rounded("x", "s", "z");
   return error_of(model);
 }
 
@@ -78,8 +75,7 @@ TEST_CASE("onnx quantized: scales are finite, positive and constant, one for val
   computed.floats("s", {1}, {1})
       .integers("thousand", {1000})
       .node("Add", {"thousand", "thousand"}, {"z"})
-      .node("QuantizeLinear", {"x", "s", "z"}, {"q"})
-      .node("DequantizeLinear", {"q", "s", "z"});
+      .rounded("x", "s", "z");
   CHECK(error_of(computed) ==
         std::string(in_quantize) + "the type of the zero point is not known");
 }

@@ -118,8 +118,7 @@ TEST_CASE("onnx quantized: weights of 4 bits, also with scales of blocks") {
   OnnxModel model({-1, 4}, 21);
   model.floats("xs", {}, {0.5f})
       .codes("xz", {}, {0}, s8)
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+      .rounded("x", "xs", "xz", "a")
       .node("DequantizeLinear",
             {codes({4, 2}, {1, -8, 2, 7, 3, -1, -4, 5}, onnx_int4),
              floats({2, 2}, {0.5f, 1, 2, 0.25f}), codes({2, 2}, {0, 1, -1, 0}, onnx_int4)},
@@ -147,8 +146,7 @@ TEST_CASE("onnx quantized: nodes that move codes keep them, equal quantizers are
       .with("kernel_shape", Extents{2, 2})
       .node("Flatten", {"p"}, {"f"})
       .node("DequantizeLinear", {"f", "xs", "xz"}, {"a"})
-      .node("QuantizeLinear", {"a", "xs", "xz"}, {"r"})
-      .node("DequantizeLinear", {"r", "xs", "xz"});
+      .rounded("a", "xs", "xz");
   const SavedModel imported = model.imported();
   CHECK(answer<float>(imported, {1, 2, 3, 4.3f, -9, -8, -7, -6}, 2) == Numbers{4.5f, -1.5f});
   CHECK(number_of<FakeQuantize>(imported) == 1);

@@ -128,6 +128,13 @@ class OnnxModel {
     for (const std::string& each : outputs) node.add_output(each);
     return *this;
   }
+  /// Adds y, the values x on a grid, by a QuantizeLinear and a DequantizeLinear.
+  OnnxModel& rounded(const char* x, const OnnxInput& scale, const OnnxInput& zero_point,
+                     const std::string& y = "y") {
+    const std::string q = y + ".codes";
+    return node("QuantizeLinear", {x, scale, zero_point}, {q})
+        .node("DequantizeLinear", {q, scale, zero_point}, {y});
+  }
   /// Adds a node that reads `inputs`; returns the name of its output.
   std::string apply(const char* type, const OnnxInputs& inputs) {
     const std::string output = fmt::format("v{}", names_++);

@@ -27,8 +27,7 @@ inline OnnxModel& add_constants(OnnxModel& model) {
 inline OnnxModel quantized_gemm() {
   OnnxModel model({-1, 2});
   add_constants(model);
-  model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+  model.rounded("x", "xs", "xz", "a")
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"},
             {"fc.weight_DequantizeLinear_Output"})
       .with("axis", 0)
@@ -36,8 +35,7 @@ inline OnnxModel quantized_gemm() {
       .with("axis", 0)
       .node("Gemm", {"a", "fc.weight_DequantizeLinear_Output", "fc.bias"}, {"sum"})
       .with("transB", 1)
-      .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
-      .node("DequantizeLinear", {"r", "ys", "yz"});
+      .rounded("sum", "ys", "yz");
   return model;
 }
 

@@ -29,16 +29,14 @@ OnnxModel classifier() {
       .floats("bs", {out}, Numbers(out, 0.01f / 255))
       .floats("ys", {}, {0.125f})
       .codes("yz", {}, {0}, s8)
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+      .rounded("x", "xs", "xz", "a")
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"w"})
       .with("axis", 0)
       .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
       .with("axis", 0)
       .node("Gemm", {"a", "w", "fc.bias"}, {"sum"})
       .with("transB", 1)
-      .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
-      .node("DequantizeLinear", {"r", "ys", "yz"});
+      .rounded("sum", "ys", "yz");
   return model;
 }
 
