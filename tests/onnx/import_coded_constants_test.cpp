@@ -41,7 +41,7 @@ TEST_CASE("onnx quantized: weights are rounded before and after a Transpose") {
           .node("Transpose", {"u"}, {"v"});
     }
     model.node("Gemm", {"x", "v"}).with("transB", 1);
-    const SavedModel imported = model.imported();
+    const OnnxModel imported = model;
     CHECK(answer<float>(imported, {1, 0, 0, 1}, 2) == Numbers{1, 0.5f, -0.5f, 1});
     CHECK(notes_of(model).empty());
   }
@@ -59,8 +59,7 @@ TEST_CASE("onnx quantized: a reshaped constant keeps its scales where they have 
         .node("Conv", {"x", "v"});
     return model;
   };
-  CHECK(answer<float>(reshaped({2, 2, 1, 1}).imported(), {1, 0, 0, 1}, 2) ==
-        Numbers{1, -0.5f, 0.5f, 1});
+  CHECK(answer<float>(reshaped({2, 2, 1, 1}), {1, 0, 0, 1}, 2) == Numbers{1, -0.5f, 0.5f, 1});
   refused(reshaped({1, 4, 1, 1}),
           "node 'the Reshape' (Reshape): a constant with scales along axis 0 of [2, 2] "
           "cannot become [1, 4, 1, 1]");
@@ -71,7 +70,7 @@ TEST_CASE("onnx quantized: a quantized number has the value of its code") {
   model.node("QuantizeLinear", {number(1.3f), "xs", "xz"}, {"c"})
       .node("DequantizeLinear", {"c", "xs", "xz"}, {"n"})
       .node("Mul", {"x", "n"});
-  CHECK(answer<float>(model.imported(), {1, 2}, 1) == Numbers{1.5f, 3});
+  CHECK(answer<float>(model, {1, 2}, 1) == Numbers{1.5f, 3});
 }
 
 TEST_CASE("onnx quantized: constants whose codes are not kept are noted or refused") {
@@ -83,7 +82,7 @@ TEST_CASE("onnx quantized: constants whose codes are not kept are noted or refus
       .node("MatMul", {"x", "d"});
   CHECK(notes_of(stored) ==
         Notes{"'v' becomes floats: a node that reads it has no quantizer for it"});
-  CHECK(answer<float>(stored.imported(), {1, 0, 0, 1}, 2) == Numbers{2, -4, 6, 2});
+  CHECK(answer<float>(stored, {1, 0, 0, 1}, 2) == Numbers{2, -4, 6, 2});
   OnnxModel rounded = started();
   rounded.floats("two", {}, {2})
       .rounded("w", "xs", "xz", "v")
@@ -96,7 +95,7 @@ TEST_CASE("onnx quantized: an output of codes becomes floats, with a note") {
   OnnxModel model = started();
   model.node("QuantizeLinear", {"x", "xs", "xz"});
   CHECK(notes_of(model) == Notes{"output 'y' becomes the floats that its codes represent"});
-  CHECK(answer<float>(model.imported(), {1.2f, 2}, 1) == Numbers{1, 2});
+  CHECK(answer<float>(model, {1.2f, 2}, 1) == Numbers{1, 2});
 }
 
 TEST_CASE("onnx quantized: alpha of quantized weights is 1") {
@@ -117,7 +116,7 @@ TEST_CASE("onnx quantized: scales of a matrix for all samples lie along its colu
       .node("DequantizeLinear", {"m", "ws", "wz"}, {"v"})
       .with("axis", 2)
       .node("MatMul", {"x", "v"});
-  CHECK(answer<float>(model.imported(), {1, 0, 0, 1}, 1) == Numbers{1, 3, -2, 1});
+  CHECK(answer<float>(model, {1, 0, 0, 1}, 1) == Numbers{1, 3, -2, 1});
   OnnxModel rows({-1, 2, 2});
   add_constants(rows)
       .codes("m", {1, 2, 2}, {4, 6, -8, 2}, s8)
@@ -143,7 +142,7 @@ TEST_CASE("onnx quantized: two layers share a bias, which is rounded for each") 
   CHECK(notes_of(model) ==
         Notes{"'shared': 1 of 2 biases are rounded to multiples of the scale of their sums",
               "'shared': 1 of 2 biases are rounded to multiples of the scale of their sums"});
-  CHECK(answer<float>(model.imported(), {0, 0}, 1) == Numbers{2.25f, -2});
+  CHECK(answer<float>(model, {0, 0}, 1) == Numbers{2.25f, -2});
 }
 
 TEST_CASE("onnx quantized: a border beyond the codes of a Pad is rounded after it") {
@@ -152,7 +151,7 @@ TEST_CASE("onnx quantized: a border beyond the codes of a Pad is rounded after i
       .rounded("x", "xs", "xz", "a")
       .node("Pad", {"a", ints({0, 0, 0, 0, 0, 0, 0, 1}), number(0.3f)}, {"p"})
       .rounded("p", "xs", "xz");
-  CHECK(answer<float>(model.imported(), {1}, 1) == Numbers{1, 0.5f});
+  CHECK(answer<float>(model, {1}, 1) == Numbers{1, 0.5f});
 }
 
 TEST_CASE("onnx quantized: computed codes have a type and its range") {
@@ -168,5 +167,5 @@ TEST_CASE("onnx quantized: computed codes have a type and its range") {
       .node("Gather", {codes({2, 2}, {-100, 3, 4, 5}, s8), "first"}, {"t"})
       .node("DequantizeLinear", {"t", "one", "z"}, {"v"})
       .node("Add", {"x", "v"});
-  CHECK(answer<float>(sliced.imported(), {0, 0}, 1) == Numbers{-97, 6});
+  CHECK(answer<float>(sliced, {0, 0}, 1) == Numbers{-97, 6});
 }

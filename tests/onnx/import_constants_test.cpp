@@ -18,11 +18,10 @@ Numbers counted(int64_t count) {
 }  // namespace
 
 TEST_CASE("onnx: constants of a Concat stand in their places, for every sample") {
-  const SavedModel ends = OnnxModel({-1, 2})
-                              .floats("a", {1, 1}, {7})
-                              .node("Concat", {"a", "x", floats({1, 2}, {8, 9}), "x", "a", "a"})
-                              .with("axis", 1)
-                              .imported();
+  const OnnxModel ends = OnnxModel({-1, 2})
+                             .floats("a", {1, 1}, {7})
+                             .node("Concat", {"a", "x", floats({1, 2}, {8, 9}), "x", "a", "a"})
+                             .with("axis", 1);
   CHECK(answer(ends, Numbers{1, 2, 3, 4}, 2) ==
         Numbers{7, 1, 2, 8, 9, 1, 2, 7, 7, 7, 3, 4, 8, 9, 3, 4, 7, 7});
   const SavedModel image = OnnxModel({-1, 1, 2, 2})
@@ -41,12 +40,11 @@ TEST_CASE("onnx: constants of a Concat stand in their places, for every sample")
 
 TEST_CASE("onnx: masks that are triangles of constants") {
   const auto cut = [](bool upper, int64_t k) {
-    const SavedModel model =
+    const OnnxModel model =
         OnnxModel({-1, 3, 4})
             .node("Trilu", {floats({3, 4}, Numbers(12, 1)), ints({k})}, {"mask"})
             .with("upper", upper)
-            .node("Mul", {"x", "mask"})
-            .imported();
+            .node("Mul", {"x", "mask"});
     return answer(model, counted(12), 1);
   };
   CHECK(cut(true, 0) == Numbers{1, 2, 3, 4, 0, 6, 7, 8, 0, 0, 11, 12});
@@ -75,8 +73,7 @@ TEST_CASE("onnx: functions of constants, as an encoding of positions, are comput
   const auto added = [](const char* type) {
     return answer(OnnxModel({-1, 3})
                       .node(type, {floats({3}, {-0.5f, 0, 2})}, {"e"})
-                      .node("Add", {"x", "e"})
-                      .imported(),
+                      .node("Add", {"x", "e"}),
                   Numbers{0, 0, 0}, 1);
   };
   check_close(added("Sin"), {std::sin(-0.5), 0, std::sin(2.0)});
@@ -85,16 +82,15 @@ TEST_CASE("onnx: functions of constants, as an encoding of positions, are comput
 }
 
 TEST_CASE("onnx: products of an initial state are computed before any sample") {
-  const SavedModel model = OnnxModel({-1, 2})
-                               .floats("h", {1, 2}, {1, -2})
-                               .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
-                               .floats("b", {3}, {0.5f, 0, -0.5f})
-                               .node("Gemm", {"h", "w", "b"}, {"s"})
-                               .with("transB", 1)
-                               .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"t"})
-                               .node("Tanh", {"t"}, {"u"})
-                               .node("Add", {"x", "u"})
-                               .imported();
+  const OnnxModel model = OnnxModel({-1, 2})
+                              .floats("h", {1, 2}, {1, -2})
+                              .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
+                              .floats("b", {3}, {0.5f, 0, -0.5f})
+                              .node("Gemm", {"h", "w", "b"}, {"s"})
+                              .with("transB", 1)
+                              .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"t"})
+                              .node("Tanh", {"t"}, {"u"})
+                              .node("Add", {"x", "u"});
   // h w^T + b = (-2.5, -5, -7.5); times v: (-10, -12.5).
   check_close(
       answer(model, Numbers{1, 2, 3, 4}, 2),
@@ -141,8 +137,8 @@ TEST_CASE("onnx: layers over the steps of all samples, the steps first") {
     expected.push_back(std::max(0.0, a + 0.5));
     expected.push_back(std::max(0.0, a + 2 * b - 20));
   }
-  check_close(answer(net({-1, 2}, {3, -1, 2}, false).imported(), x, 2), expected);
-  check_close(answer(net({3, 2}, {3, 1, 2}, true).imported(), x, 2), expected);
+  check_close(answer(net({-1, 2}, {3, -1, 2}, false), x, 2), expected);
+  check_close(answer(net({3, 2}, {3, 1, 2}, true), x, 2), expected);
   CHECK(
       error_of(net({-1, 2}, {-1, 3, 2}, false))
           .find("node 'the Reshape' (Reshape): the rows of [3, 2] are 3 steps of all samples: "

@@ -74,11 +74,11 @@ TEST_CASE("onnx moves: nothing is transposed where elements can stay") {
   OnnxModel tokens({1, 4, 3, 3}, 18);
   turned(tokens, {0, 2, 3, 1}).then("Relu");
   turned(tokens, {0, 3, 1, 2}).then("Relu");
-  CHECK(number_of<Transpose>(tokens.imported()) == 0);
+  CHECK(number_of<Transpose>(tokens) == 0);
   OnnxModel patches = OnnxModel({1, 4, 3, 3}, 18).then("Reshape", {ints({0, 4, 9})});
   turned(patches, {0, 2, 1}).then("Relu");
   turned(patches, {0, 2, 1}).then("Reshape", {ints({0, 4, 3, 3})}).then("Relu");
-  CHECK(number_of<Transpose>(patches.imported()) == 0);
+  CHECK(number_of<Transpose>(patches) == 0);
   OnnxModel shuffled = OnnxModel({1, 6, 3, 3}, 18).then("Reshape", {ints({0, 2, 3, 3, 3})});
   turned(shuffled, {0, 2, 1, 3, 4}).then("Reshape", {ints({0, 6, 3, 3})}).then("Relu");
   const SavedModel shuffle = shuffled.imported();
@@ -87,12 +87,9 @@ TEST_CASE("onnx moves: nothing is transposed where elements can stay") {
   CHECK(shuffle.graph.size() == 4);
   OnnxModel head = OnnxModel({1, 10, 3, 4}, 18).then("Reshape", {ints({0, 2, 5, 3, 4})});
   turned(head, {0, 1, 3, 4, 2}).then("Reshape", {ints({0, -1, 5})}).then("Relu");
-  CHECK(number_of<Transpose>(head.imported()) == 1);
-  const SavedModel depth = OnnxModel({1, 8, 3, 4}, 18)
-                               .then("DepthToSpace")
-                               .with("blocksize", 2)
-                               .then("Relu")
-                               .imported();
+  CHECK(number_of<Transpose>(head) == 1);
+  const OnnxModel depth =
+      OnnxModel({1, 8, 3, 4}, 18).then("DepthToSpace").with("blocksize", 2).then("Relu");
   CHECK(number_of<Transpose>(depth) == 1);
 }
 

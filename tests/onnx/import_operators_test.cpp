@@ -22,7 +22,7 @@ const Numbers places = {-3, -1, -0.25, 0, 0.25, 1, 3};
 void check_function(const OnnxModel& model, const std::function<double(double)>& f) {
   std::vector<double> wanted;
   for (const float each : places) wanted.push_back(f(double{each}));
-  check_close(answer(model.imported(), places, 1), wanted);
+  check_close(answer(model, places, 1), wanted);
 }
 
 /// Checks that docs/limits.md has the line of that list.
@@ -109,13 +109,13 @@ TEST_CASE("onnx: arithmetic with one number is a function of each element") {
   check_function(of("Max", true, 0.5f), [](double x) { return std::max(x, 0.5); });
   check_function(of("Max", false, 0), [](double x) { return std::max(x, 0.0); });
   check_function(of("Min", true, 0.5f), [](double x) { return std::min(x, 0.5); });
-  CHECK(number_of<Affine>(of("Sub", true, 2).imported()) == 1);
-  CHECK(number_of<Relu>(of("Max", false, 0).imported()) == 1);
+  CHECK(number_of<Affine>(of("Sub", true, 2)) == 1);
+  CHECK(number_of<Relu>(of("Max", false, 0)) == 1);
   const Numbers positive = {0.5f, 1, 2, 4};
   const auto check = [&](const OnnxModel& model, double (*f)(double)) {
     std::vector<double> wanted;
     for (const float each : positive) wanted.push_back(f(double{each}));
-    check_close(answer(model.imported(), positive, 4), wanted);
+    check_close(answer(model, positive, 4), wanted);
   };
   check(of("Div", true, 3, {-1, 1}), [](double x) { return 3 / x; });
   check(of("Pow", false, 0.5f, {-1, 1}), [](double x) { return std::sqrt(x); });
@@ -148,7 +148,7 @@ TEST_CASE("onnx: activations that are written as several nodes become one") {
     for (const bool half_first : {false, true}) {
       const OnnxModel model = gelu(divided, half_first, divided ? 1.41421354f : 0.707106769f);
       check_function(model, [](double x) { return x * std::erfc(-x / std::sqrt(2)) / 2; });
-      CHECK(number_of<Gelu>(model.imported()) == 1);
+      CHECK(number_of<Gelu>(model) == 1);
       CHECK(model.imported().graph.size() == 3);
     }
   }
@@ -157,7 +157,7 @@ TEST_CASE("onnx: activations that are written as several nodes become one") {
                              .node("Tanh", {"s"}, {"t"})
                              .node("Mul", {"x", "t"});
   check_function(mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
-  CHECK(number_of<Mish>(mish.imported()) == 1);
+  CHECK(number_of<Mish>(mish) == 1);
   const OnnxModel swish = OnnxModel({-1, 7})
                               .floats("six", {}, {6})
                               .node("Add", {"x", number(3)}, {"a"})
@@ -165,11 +165,11 @@ TEST_CASE("onnx: activations that are written as several nodes become one") {
                               .node("Mul", {"x", "c"}, {"m"})
                               .node("Div", {"m", "six"});
   check_function(swish, [](double x) { return x * std::min(6.0, std::max(0.0, x + 3)) / 6; });
-  CHECK(number_of<HardSwish>(swish.imported()) == 1);
+  CHECK(number_of<HardSwish>(swish) == 1);
   // Another constant is another function.
   const OnnxModel other = gelu(false, false, 0.75f);
   check_function(other, [](double x) { return 0.5 * x * (1 + std::erf(0.75 * x)); });
-  CHECK(number_of<Gelu>(other.imported()) == 0);
+  CHECK(number_of<Gelu>(other) == 0);
 }
 
 TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
@@ -187,7 +187,7 @@ TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
                                 .node("Mul", {"a", "x"}, {"m"})
                                 .node("Where", form.inputs);
     check_function(model, [](double x) { return x > 0 ? x : 0.25 * x; });
-    CHECK(number_of<LeakyRelu>(model.imported()) == 1);
+    CHECK(number_of<LeakyRelu>(model) == 1);
   }
   // The other way round, or by another number, it is another function.
   for (const float at : {0.0f, 1.0f}) {
@@ -199,7 +199,7 @@ TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
     check_function(model, [at](double x) {
       return at == 0 ? (x > 0 ? 0.25 * x : x) : (x > 1 ? x : 0.25 * x);
     });
-    CHECK(number_of<LeakyRelu>(model.imported()) == 0);
+    CHECK(number_of<LeakyRelu>(model) == 0);
   }
 }
 
@@ -233,7 +233,7 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
                                .node("Greater", {"x", "zero"}, {"a"})
                                .node("And", {"a", "some"}, {"b"})
                                .node("Where", {"b", "x", "zero"});
-  check_close(answer(masked.imported(), places, 1), {0, 0, 0, 0, 0.25, 0, 3});
+  check_close(answer(masked, places, 1), {0, 0, 0, 0, 0.25, 0, 3});
   CHECK(!masked.imported().parameters.entries()[0].trainable());
   const OnnxModel any = OnnxModel({-1, 7})
                             .node("Cast", {"x"}, {"b"})
@@ -245,7 +245,7 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
                              .node("Greater", {"x", "zero"}, {"c"})
                              .node("Where", {"c", floats({3}, {5, 6, 7}), "x"});
   const Numbers x = {1, -2, 3, -4, 5, -6};
-  check_close(answer(rows.imported(), x, 2), {5, -2, 7, -4, 6, -6});
+  check_close(answer(rows, x, 2), {5, -2, 7, -4, 6, -6});
   refused(OnnxModel({-1, 3}, 17, onnx::TensorProto::INT64).node("Equal", {"x", ints({0})}),
           "node 'the Equal' (Equal): it computes with indices, which can only look up "
           "rows of a table");
@@ -259,15 +259,11 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
 TEST_CASE("onnx: PRelu has one slope, or one for each channel") {
   const Numbers x = {-1, -2, 3, -4, 5, -6};
   check_close(
-      answer(OnnxModel({-1, 3}).floats("s", {1}, {0.5f}).node("PRelu", {"x", "s"}).imported(),
-             x, 2),
+      answer(OnnxModel({-1, 3}).floats("s", {1}, {0.5f}).node("PRelu", {"x", "s"}), x, 2),
       {-0.5, -1, 3, -2, 5, -3});
-  check_close(answer(OnnxModel({-1, 3})
-                         .floats("s", {3}, {0.5f, 2, 3})
-                         .node("PRelu", {"x", "s"})
-                         .imported(),
-                     x, 2),
-              {-0.5, -4, 3, -2, 5, -18});
+  check_close(
+      answer(OnnxModel({-1, 3}).floats("s", {3}, {0.5f, 2, 3}).node("PRelu", {"x", "s"}), x, 2),
+      {-0.5, -4, 3, -2, 5, -18});
   // Channels of an image are last as fed: two pixels of three channels.
   const SavedModel image = OnnxModel({-1, 3, 1, 2})
                                .floats("s", {3, 1, 1}, {0.5f, 2, 3})
@@ -301,13 +297,12 @@ TEST_CASE("onnx: Softmax joins all later axes before opset 13") {
 
 TEST_CASE("onnx: LRN divides by a power of the channels around") {
   const Numbers x = {1, 2, 3, 4, -5, 6};
-  const SavedModel model = OnnxModel({-1, 3})
-                               .node("LRN", {"x"})
-                               .with("size", 3)
-                               .with("alpha", 0.5f)
-                               .with("beta", 0.75f)
-                               .with("bias", 2.0f)
-                               .imported();
+  const OnnxModel model = OnnxModel({-1, 3})
+                              .node("LRN", {"x"})
+                              .with("size", 3)
+                              .with("alpha", 0.5f)
+                              .with("beta", 0.75f)
+                              .with("bias", 2.0f);
   std::vector<double> wanted;
   for (int i = 0; i < 6; ++i) {
     double sum = 0;
@@ -325,32 +320,26 @@ TEST_CASE("onnx: Where, Expand, Tile and reductions") {
   const auto boolean = onnx::TensorProto::BOOL;
   check_close(answer(OnnxModel({-1, 2})
                          .integers("c", {1, 0}, boolean)
-                         .node("Where", {"c", "x", floats({2}, {7, -INFINITY})})
-                         .imported(),
+                         .node("Where", {"c", "x", floats({2}, {7, -INFINITY})}),
                      x, 2),
               {1, -INFINITY, 3, -INFINITY});
   check_close(answer(OnnxModel({-1, 2})
                          .integers("c", {1, 0}, boolean)
                          .node("Neg", {"x"}, {"n"})
-                         .node("Where", {"c", "x", "n"})
-                         .imported(),
+                         .node("Where", {"c", "x", "n"}),
                      x, 2),
               {1, 2, 3, -4});
-  check_close(
-      answer(OnnxModel({-1, 2}).integers("t", {1, 2}).node("Tile", {"x", "t"}).imported(), x,
-             2),
-      {1, -2, 1, -2, 3, 4, 3, 4});
+  check_close(answer(OnnxModel({-1, 2}).integers("t", {1, 2}).node("Tile", {"x", "t"}), x, 2),
+              {1, -2, 1, -2, 3, 4, 3, 4});
   check_close(answer(OnnxModel({-1, 1, 2})
                          .integers("t", {3, 2})
                          .node("Expand", {"x", "t"}, {"e"})
                          .node("ReduceSum", {"e", ints({2})})
-                         .with("keepdims", 0)
-                         .imported(),
+                         .with("keepdims", 0),
                      x, 2),
               {-1, -1, -1, 7, 7, 7});
   const auto reduced = [&](const char* type) {
-    return answer(OnnxModel({-1, 2}).node(type, {"x"}).with("axes", Extents{1}).imported(), x,
-                  2);
+    return answer(OnnxModel({-1, 2}).node(type, {"x"}).with("axes", Extents{1}), x, 2);
   };
   check_close(reduced("ReduceL1"), {3, 7});
   check_close(reduced("ReduceL2"), {std::sqrt(5.0), 5});
@@ -361,8 +350,8 @@ TEST_CASE("onnx: Where, Expand, Tile and reductions") {
 }
 
 TEST_CASE("onnx: the index of the largest element, and rows of a table") {
-  const SavedModel best =
-      OnnxModel({-1, 3}).node("ArgMax", {"x"}).with("axis", 1).with("keepdims", 0).imported();
+  const OnnxModel best =
+      OnnxModel({-1, 3}).node("ArgMax", {"x"}).with("axis", 1).with("keepdims", 0);
   check_close(answer(best, Numbers{1, 3, 3, 5, 4, -1}, 2), {1, 0});
   const SavedModel words = OnnxModel({-1, 2}, 17, onnx::TensorProto::INT64)
                                .floats("e.weight", {3, 2}, {1, 2, 3, 4, 5, 6})
@@ -386,14 +375,13 @@ TEST_CASE("onnx: the index of the largest element, and rows of a table") {
 }
 
 TEST_CASE("onnx: rows of a table for each position, repeated for each sample") {
-  const SavedModel model = OnnxModel({-1, 2, 1})
-                               .floats("p.weight", {3, 2}, {1, 2, 3, 4, 5, 6})
-                               .node("Shape", {"x"}, {"extents"})
-                               .node("Slice", {"extents", ints({0}), ints({2})}, {"repeats"})
-                               .node("Expand", {ints({2, 0}), "repeats"}, {"all"})
-                               .node("Gather", {"p.weight", "all"}, {"positions"})
-                               .node("Add", {"x", "positions"})
-                               .imported();
+  const OnnxModel model = OnnxModel({-1, 2, 1})
+                              .floats("p.weight", {3, 2}, {1, 2, 3, 4, 5, 6})
+                              .node("Shape", {"x"}, {"extents"})
+                              .node("Slice", {"extents", ints({0}), ints({2})}, {"repeats"})
+                              .node("Expand", {ints({2, 0}), "repeats"}, {"all"})
+                              .node("Gather", {"p.weight", "all"}, {"positions"})
+                              .node("Add", {"x", "positions"});
   check_close(answer(model, Numbers{0, 10, 20, 30}, 2), {5, 6, 11, 12, 25, 26, 31, 32});
 }
 
@@ -410,7 +398,7 @@ TEST_CASE("onnx: a token that is tiled for each sample") {
         .node("Concat", {"tokens", "x"})
         .with("axis", 1);
   };
-  CHECK(answer(with_token({1, 1, 2}).imported(), Numbers{1, 2, 3, 4}, 2) ==
+  CHECK(answer(with_token({1, 1, 2}), Numbers{1, 2, 3, 4}, 2) ==
         Numbers{7, 7, 1, 2, 7, 7, 3, 4});
   CHECK(error_of(with_token({2, 1, 2}))
             .find("axis 0 of [2, 1, 2], repeated for each sample, "
@@ -448,15 +436,12 @@ TEST_CASE("onnx: products with axes in another order") {
   check_close(answer(einsum({3, 2}, "ki,bij->bkj", true), x, 1),
               {1, 2, 3, 2, 4, 6, -3, -3, -3});
   check_close(
-      answer(OnnxModel({-1, 2, 3}).floats("w", {3, 2}, w).node("MatMul", {"w", "x"}).imported(),
-             x, 1),
+      answer(OnnxModel({-1, 2, 3}).floats("w", {3, 2}, w).node("MatMul", {"w", "x"}), x, 1),
       {1, 2, 3, 2, 4, 6, -3, -3, -3});
-  check_close(answer(OnnxModel({-1, 2, 3})
-                         .node("Einsum", {"x", "x"})
-                         .with("equation", "bij,bkj->bik")
-                         .imported(),
-                     x, 1),
-              {14, 32, 32, 77});
+  check_close(
+      answer(OnnxModel({-1, 2, 3}).node("Einsum", {"x", "x"}).with("equation", "bij,bkj->bik"),
+             x, 1),
+      {14, 32, 32, 77});
   refused(OnnxModel({-1, 2, 3}).node("Einsum", {"x"}).with("equation", "bij->bji"),
           "node 'the Einsum' (Einsum): the equation bij->bji is not supported: use a "
           "product of two operands with named axes");

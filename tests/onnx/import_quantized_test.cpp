@@ -20,7 +20,7 @@ OnnxModel& finish(OnnxModel& model) {
 }
 
 Numbers answers(const OnnxModel& model, const Numbers& x = two_samples) {
-  return answer<float>(model.imported(), x, 2);
+  return answer<float>(model, x, 2);
 }
 
 /// Returns the codes q of x, and a node of com.microsoft that gives codes r.
@@ -79,7 +79,7 @@ TEST_CASE("onnx quantized: QLinearConv has scales of channels and a bias of sums
             {"r"});
   // Channels last: w = {1, 3}, bias {1, -1}; x = {1, -2, 3, 0.5}; ties to even.
   CHECK(answers(finish(model)) == Numbers{2, 2, -1, -7, 4, 8, 2, 0});
-  CHECK(number_of<FakeQuantizeBias>(model.imported()) == 1);
+  CHECK(number_of<FakeQuantizeBias>(model) == 1);
 }
 
 TEST_CASE("onnx quantized: elementwise operators of codes are functions between quantizers") {
@@ -110,7 +110,7 @@ TEST_CASE("onnx quantized: sums of MatMulInteger become floats by constant scale
   for (const bool product : {false, true}) {
     CAPTURE(product);
     CHECK(answers(model(product)) == Numbers{5, 1, 2, 9.5f});
-    CHECK(number_of<FakeQuantize>(model(product).imported()) == 2);
+    CHECK(number_of<FakeQuantize>(model(product)) == 2);
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("onnx quantized: nodes that move codes keep them, equal quantizers are
       .node("Flatten", {"p"}, {"f"})
       .node("DequantizeLinear", {"f", "xs", "xz"}, {"a"})
       .rounded("a", "xs", "xz");
-  const SavedModel imported = model.imported();
+  const OnnxModel imported = model;
   CHECK(answer<float>(imported, {1, 2, 3, 4.3f, -9, -8, -7, -6}, 2) == Numbers{4.5f, -1.5f});
   CHECK(number_of<FakeQuantize>(imported) == 1);
 }
@@ -180,8 +180,7 @@ static OnnxModel converted_module() {
 TEST_CASE("onnx quantized: casts of codes to their type change nothing") {
   const SavedModel imported = converted_module().imported();
   CHECK(answer<float>(imported, two_samples, 2) == two_answers);
-  CHECK(number_of<FakeQuantize>(imported) ==
-        number_of<FakeQuantize>(quantized_gemm().imported()));
+  CHECK(number_of<FakeQuantize>(imported) == number_of<FakeQuantize>(quantized_gemm()));
 }
 
 TEST_CASE("onnx quantized: codes of one grid are joined") {
@@ -198,7 +197,7 @@ TEST_CASE("onnx quantized: codes of one grid are joined") {
         .node("DequantizeLinear", {"c", "xs", "xz"});
     return model;
   };
-  CHECK(answer<float>(joined("xs").imported(), {1, -7}, 1) == Numbers{1, -1.5f, -1, 7});
+  CHECK(answer<float>(joined("xs"), {1, -7}, 1) == Numbers{1, -1.5f, -1, 7});
   CHECK(error_of(joined("ys")).find("it joins codes of different scales or zero points") !=
         std::string::npos);
 }

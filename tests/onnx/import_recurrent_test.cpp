@@ -179,7 +179,7 @@ TEST_CASE("onnx: GRU, LSTM and RNN compute their formulas") {
     CAPTURE(each.direction);
     CAPTURE(each.layout);
     const Expected expected(each);
-    const SavedModel model = model_of(each, expected).imported();
+    const OnnxModel model = model_of(each, expected);
     check_close(answer(model, expected.x, samples, 0), expected.sequence());
     check_close(answer(model, expected.x, samples, 1), expected.last(expected.h));
     if (each.type != "LSTM") continue;
@@ -220,17 +220,16 @@ TEST_CASE("onnx: steps first or batch first, the last step is a node of its own"
 
 TEST_CASE("onnx: values with steps first pass through layers, and keep their batch") {
   const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  const SavedModel model = OnnxModel({-1, 2, 3})
-                               .integers("two", {0, -1})
-                               .node("Transpose", {"x"}, {"s"})
-                               .with("perm", Extents{1, 0, 2})
-                               .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"m"})
-                               .node("Add", {floats({2}, {0.5f, -20}), "m"}, {"a"})
-                               .node("Relu", {"a"}, {"r"})
-                               .node("Transpose", {"r"}, {"t"})
-                               .with("perm", Extents{1, 0, 2})
-                               .node("Flatten", {"t"})
-                               .imported();
+  const OnnxModel model = OnnxModel({-1, 2, 3})
+                              .integers("two", {0, -1})
+                              .node("Transpose", {"x"}, {"s"})
+                              .with("perm", Extents{1, 0, 2})
+                              .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"m"})
+                              .node("Add", {floats({2}, {0.5f, -20}), "m"}, {"a"})
+                              .node("Relu", {"a"}, {"r"})
+                              .node("Transpose", {"r"}, {"t"})
+                              .with("perm", Extents{1, 0, 2})
+                              .node("Flatten", {"t"});
   check_close(answer(model, x, 2), {4.5, 0, 10.5, 0, 16.5, 0, 22.5, 3});
   refused(OnnxModel({-1, 2, 3})
               .node("Transpose", {"x"}, {"s"})

@@ -94,7 +94,7 @@ TEST_CASE("onnx resize: nearest neighbours in all modes, up and down, by sizes a
   CHECK(answer(model, x) == along(along(x, 2, {0, 0, 1, 2, 2, 3, 4, 4, 5}), 3, {0, 2}).values);
   OnnxModel whole(x.shape, 18);
   whole.then("Resize", {"", floats({4}, {1, 1, 2, 3})});
-  CHECK(number_of<Upsample>(whole.imported()) == 1);
+  CHECK(number_of<Upsample>(whole) == 1);
 }
 
 TEST_CASE("onnx resize: linear interpolation in all modes, over one axis and two") {

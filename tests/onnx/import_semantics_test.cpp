@@ -16,7 +16,7 @@ namespace {
 void check_answer(const std::string& what, const OnnxModel& model, const Numbers& x,
                   int64_t samples, const std::vector<double>& wanted) {
   CAPTURE(what);
-  check_close(answer(model.imported(), x, samples), wanted);
+  check_close(answer(model, x, samples), wanted);
 }
 
 OnnxModel average_pool(const char* padding, const Extents& kernel) {

@@ -88,7 +88,7 @@ TEST_CASE("onnx: Max and Min take any number of tensors, limited by numbers amon
     model.node("Neg", {"x"}, {"n"});
     limited ? model.node(type, {floats({1}, {0.5f}), "x", number(1)})
             : model.node(type, {"x", "n", "x"});
-    return answer(model.imported(), Numbers{-2, 0.25f, 0.75f, 3}, 1);
+    return answer(model, Numbers{-2, 0.25f, 0.75f, 3}, 1);
   };
   CHECK(result("Max", false) == Numbers{2, 0.25f, 0.75f, 3});
   CHECK(result("Min", false) == Numbers{-2, -0.25f, -0.75f, -3});
@@ -195,8 +195,8 @@ TEST_CASE("onnx: filters over one axis make inputs channels last, wherever they 
 }
 
 TEST_CASE("onnx: axes of one element move without a transpose") {
-  const SavedModel model =
-      OnnxModel({1, 1, 4, 5}).node("Squeeze", {"x"}).with("axes", Extents{1}).imported();
+  const OnnxModel model =
+      OnnxModel({1, 1, 4, 5}).node("Squeeze", {"x"}).with("axes", Extents{1});
   CHECK(number_of<Transpose>(model) == 0);
   CHECK(answer_shape(model) == Shape{1, 4, 5});
 }
@@ -209,7 +209,7 @@ TEST_CASE("onnx: Reshape with allowzero takes extents as they are") {
         .node("Reshape", {"x", "s"})
         .with("allowzero", 1);
   };
-  CHECK(answer_shape(reshaped({-1, 2, 3}).imported()) == Shape{1, 2, 3});
+  CHECK(answer_shape(reshaped({-1, 2, 3})) == Shape{1, 2, 3});
   refused(
       reshaped({0, 2, 3}),
       "node 'the Reshape' (Reshape): with allowzero [0, 2, 3] has no elements, and empty tensors are not supported");

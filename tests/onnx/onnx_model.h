@@ -216,15 +216,26 @@ Numbers answer(const SavedModel& model, const std::vector<T>& x, int64_t samples
   return copied(tape.value<float>(model.graph.outputs()[k]));
 }
 
+template <class T>
+Numbers answer(const OnnxModel& model, const std::vector<T>& x, int64_t samples, size_t k = 0) {
+  return answer(model.imported(), x, samples, k);
+}
+
 /// Returns the shape of the first output.
-inline const Shape& answer_shape(const SavedModel& model) {
+inline Shape answer_shape(const SavedModel& model) {
   return model.graph[model.graph.outputs()[0]].type.shape;
 }
+inline Shape answer_shape(const OnnxModel& model) { return answer_shape(model.imported()); }
 
 template <class T>
 int64_t number_of(const SavedModel& model) {
   return std::ranges::count_if(
       model.graph.nodes(), [](const Node& node) { return std::holds_alternative<T>(node.op); });
+}
+
+template <class T>
+int64_t number_of(const OnnxModel& model) {
+  return number_of<T>(model.imported());
 }
 
 inline void check_close(const Numbers& got, const std::vector<double>& wanted,
