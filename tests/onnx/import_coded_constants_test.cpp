@@ -32,13 +32,9 @@ TEST_CASE("onnx quantized: weights are rounded before and after a Transpose") {
     OnnxModel model = started();
     model.node("QuantizeLinear", {"w", "ws", "wz"}, {"c"}).with("axis", 1);
     if (codes) {
-      model.node("Transpose", {"c"}, {"t"})
-          .node("DequantizeLinear", {"t", "ws", "wz"}, {"v"})
-          .with("axis", 0);
+      model.node("Transpose", {"c"}, {"t"}).dequantized({"t", "ws", "wz"}, "v", 0);
     } else {
-      model.node("DequantizeLinear", {"c", "ws", "wz"}, {"u"})
-          .with("axis", 1)
-          .node("Transpose", {"u"}, {"v"});
+      model.dequantized({"c", "ws", "wz"}, "u", 1).node("Transpose", {"u"}, {"v"});
     }
     model.node("Gemm", {"x", "v"}).with("transB", 1);
     const OnnxModel imported = model;
@@ -53,8 +49,7 @@ TEST_CASE("onnx quantized: a reshaped constant keeps its scales where they have 
     add_constants(model)
         .node("QuantizeLinear", {floats({2, 2}, {0.9f, 0.6f, -0.4f, 1.1f}), "ws", "wz"}, {"c"})
         .with("axis", 0)
-        .node("DequantizeLinear", {"c", "ws", "wz"}, {"u"})
-        .with("axis", 0)
+        .dequantized({"c", "ws", "wz"}, "u", 0)
         .node("Reshape", {"u", ints(shape)}, {"v"})
         .node("Conv", {"x", "v"});
     return model;
@@ -75,8 +70,7 @@ TEST_CASE("onnx quantized: a quantized number has the value of its code") {
 
 TEST_CASE("onnx quantized: constants whose codes are not kept are noted or refused") {
   OnnxModel stored = started();
-  stored.node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
-      .with("axis", 0)
+  stored.dequantized({"fc.weight_quantized", "ws", "wz"}, "v", 0)
       .floats("two", {}, {2})
       .node("Mul", {"v", "two"}, {"d"})
       .node("MatMul", {"x", "d"});
@@ -100,8 +94,7 @@ TEST_CASE("onnx quantized: an output of codes becomes floats, with a note") {
 
 TEST_CASE("onnx quantized: alpha of quantized weights is 1") {
   OnnxModel model = started();
-  model.node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
-      .with("axis", 1)
+  model.dequantized({"fc.weight_quantized", "ws", "wz"}, "v", 1)
       .node("Gemm", {"x", "v"})
       .with("alpha", 0.5f);
   refused(model,
@@ -113,8 +106,7 @@ TEST_CASE("onnx quantized: scales of a matrix for all samples lie along its colu
   OnnxModel model({-1, 2, 2});
   add_constants(model)
       .codes("m", {1, 2, 2}, {4, 6, -8, 2}, s8)
-      .node("DequantizeLinear", {"m", "ws", "wz"}, {"v"})
-      .with("axis", 2)
+      .dequantized({"m", "ws", "wz"}, "v", 2)
       .node("MatMul", {"x", "v"});
   CHECK(answer<float>(model, {1, 0, 0, 1}, 1) == Numbers{1, 3, -2, 1});
   OnnxModel rows({-1, 2, 2});
@@ -131,8 +123,7 @@ TEST_CASE("onnx quantized: two layers share a bias, which is rounded for each") 
   OnnxModel model = started();
   model.floats("shared", {2}, {0.3f, -1})
       .rounded("x", "xs", "xz", "a")
-      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
-      .with("axis", 0)
+      .dequantized({"fc.weight_quantized", "ws", "wz"}, "v", 0)
       .node("Gemm", {"a", "v", "shared"}, {"b"})
       .with("transB", 1)
       .rounded("b", "ys", "yz", "c")

@@ -121,14 +121,12 @@ TEST_CASE("onnx: layers over the steps of all samples, the steps first") {
   const auto net = [](const Extents& join, const Extents& split, bool fixed) {
     return OnnxModel({fixed ? 1 : -1, 3, 2})
         .integers("join", join)
-        .node("Transpose", {"x"}, {"s"})
-        .with("perm", Extents{1, 0, 2})
+        .transposed("x", {1, 0, 2}, "s")
         .node("Reshape", {"s", "join"}, {"rows"})
         .node("Gemm", {"rows", floats({2, 2}, {1, 1, 0, 2}), floats({2}, {0.5f, -20})}, {"g"})
         .node("Relu", {"g"}, {"r"})
         .node("Reshape", {"r", ints(split)}, {"t"})
-        .node("Transpose", {"t"})
-        .with("perm", Extents{1, 0, 2});
+        .transposed("t", {1, 0, 2});
   };
   const Numbers x = counted(12);
   std::vector<double> expected;
@@ -144,10 +142,7 @@ TEST_CASE("onnx: layers over the steps of all samples, the steps first") {
           .find("node 'the Reshape' (Reshape): the rows of [3, 2] are 3 steps of all samples: "
                 "reshaping them to [-1, 3, 2] would mix samples") != std::string::npos);
   OnnxModel rows({-1, 3, 2});
-  rows.integers("join", {-1, 2})
-      .node("Transpose", {"x"}, {"s"})
-      .with("perm", Extents{1, 0, 2})
-      .node("Reshape", {"s", "join"});
+  rows.integers("join", {-1, 2}).transposed("x", {1, 0, 2}, "s").node("Reshape", {"s", "join"});
   refused(rows,
           "output 'y': its rows are the steps of all samples: reshape it to steps and "
           "samples");

@@ -144,7 +144,7 @@ OnnxModel model_of(const Case& c, const Expected& e) {
   model.floats("w", {d, c.gates * hidden, features}, e.w)
       .floats("r", {d, c.gates * hidden, hidden}, e.r)
       .floats("b", {d, 2 * c.gates * hidden}, e.b);
-  if (c.layout == 0) model.node("Transpose", {"x"}, {"s"}).with("perm", Extents{1, 0, 2});
+  if (c.layout == 0) model.transposed("x", {1, 0, 2}, "s");
   OnnxInputs inputs = {c.layout == 0 ? "s" : "x", "w", "r", c.biased ? "b" : ""};
   if (c.started) {
     const Extents shape = c.layout == 0 ? Extents{d, 1, hidden} : Extents{1, d, hidden};
@@ -197,13 +197,13 @@ TEST_CASE("onnx: steps first or batch first, the last step is a node of its own"
         .floats("r", {1, 9, hidden}, expected.r)
         .floats("b", {1, 18}, expected.b)
         .integers("one", {1});
-    if (batch_first) model.node("Transpose", {"x"}, {"s"}).with("perm", Extents{1, 0, 2});
+    if (batch_first) model.transposed("x", {1, 0, 2}, "s");
     model.node("GRU", {batch_first ? "s" : "x", "w", "r", "b"}, {"all"})
         .with("hidden_size", hidden)
         .with("linear_before_reset", 1)
         .node("Squeeze", {"all", "one"}, {"states"});
     if (batch_first) {
-      model.node("Transpose", {"states"}, {"rows"}).with("perm", Extents{1, 0, 2});
+      model.transposed("states", {1, 0, 2}, "rows");
     }
     const onnx::TensorProto end = codes({}, {-1}, onnx::TensorProto::INT64);
     model.node("Gather", {batch_first ? "rows" : "states", end})
@@ -222,19 +222,14 @@ TEST_CASE("onnx: values with steps first pass through layers, and keep their bat
   const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const OnnxModel model = OnnxModel({-1, 2, 3})
                               .integers("two", {0, -1})
-                              .node("Transpose", {"x"}, {"s"})
-                              .with("perm", Extents{1, 0, 2})
+                              .transposed("x", {1, 0, 2}, "s")
                               .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"m"})
                               .node("Add", {floats({2}, {0.5f, -20}), "m"}, {"a"})
                               .node("Relu", {"a"}, {"r"})
-                              .node("Transpose", {"r"}, {"t"})
-                              .with("perm", Extents{1, 0, 2})
+                              .transposed("r", {1, 0, 2}, "t")
                               .node("Flatten", {"t"});
   check_close(answer(model, x, 2), {4.5, 0, 10.5, 0, 16.5, 0, 22.5, 3});
-  refused(OnnxModel({-1, 2, 3})
-              .node("Transpose", {"x"}, {"s"})
-              .with("perm", Extents{1, 0, 2})
-              .node("Softmax", {"s"}),
+  refused(OnnxModel({-1, 2, 3}).transposed("x", {1, 0, 2}, "s").node("Softmax", {"s"}),
           "node 'the Softmax' (Softmax): input 0 has its batch on axis 1, expected axis 0");
 }
 

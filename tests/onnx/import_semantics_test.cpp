@@ -37,14 +37,13 @@ OnnxModel resized(int64_t opset, float scale) {
 OnnxModel by_steps(const Extents& sample) {
   Extents extents = {-1};
   extents.insert(extents.end(), sample.begin(), sample.end());
-  return OnnxModel(extents).node("Transpose", {"x"}, {"s"}).with("perm", Extents{1, 0, 2});
+  return OnnxModel(extents).transposed("x", {1, 0, 2}, "s");
 }
 
 /// The value [n, 3, 2] divided by the root of its mean square over `axis`.
 OnnxModel over_root(int64_t axis) {
   return OnnxModel({-1, 2, 3})
-      .node("Transpose", {"x"}, {"s"})
-      .with("perm", Extents{1, 0, 2})
+      .transposed("x", {1, 0, 2}, "s")
       .node("ReduceMean", {"s"}, {"mean"})
       .with("axes", Extents{axis})
       .node("Sub", {"s", "mean"}, {"d"})
@@ -75,11 +74,9 @@ TEST_CASE("onnx: results that depend on opsets, layouts and shapes") {
   check_answer("rows of a sample stay with the batch on axis 1",
                OnnxModel({-1, 4, 2})
                    .node("Reshape", {"x", ints({-1, 2, 2})}, {"r"})
-                   .node("Transpose", {"r"}, {"s"})
-                   .with("perm", Extents{1, 0, 2})
+                   .transposed("r", {1, 0, 2}, "s")
                    .node("Reshape", {"s", ints({2, 0, 1, 2})}, {"a"})
-                   .node("Transpose", {"a"}, {"t"})
-                   .with("perm", Extents{1, 0, 2, 3})
+                   .transposed("a", {1, 0, 2, 3}, "t")
                    .node("Reshape", {"t", ints({-1, 8})}),
                {1, 2, 3, 4, 5, 6, 7, 8}, 1, {1, 2, 3, 4, 5, 6, 7, 8});
   // Stored [h, w, c] = [1, 2, 2].

@@ -128,6 +128,13 @@ class OnnxModel {
     for (const std::string& each : outputs) node.add_output(each);
     return *this;
   }
+  OnnxModel& transposed(const std::string& x, const Extents& perm, const std::string& y = "y") {
+    return node("Transpose", {x}, {y}).with("perm", perm);
+  }
+  /// Adds y, the values of codes with scales along an axis.
+  OnnxModel& dequantized(const OnnxInputs& inputs, const std::string& y, int64_t axis) {
+    return node("DequantizeLinear", inputs, {y}).with("axis", axis);
+  }
   /// Adds y, the values x on a grid, by a QuantizeLinear and a DequantizeLinear.
   OnnxModel& rounded(const char* x, const OnnxInput& scale, const OnnxInput& zero_point,
                      const std::string& y = "y") {

@@ -31,8 +31,7 @@ inline OnnxModel quantized_gemm() {
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"},
             {"fc.weight_DequantizeLinear_Output"})
       .with("axis", 0)
-      .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
-      .with("axis", 0)
+      .dequantized({"fc.bias_quantized", "bs"}, "fc.bias", 0)
       .node("Gemm", {"a", "fc.weight_DequantizeLinear_Output", "fc.bias"}, {"sum"})
       .with("transB", 1)
       .rounded("sum", "ys", "yz");

@@ -30,10 +30,8 @@ OnnxModel classifier() {
       .floats("ys", {}, {0.125f})
       .codes("yz", {}, {0}, s8)
       .rounded("x", "xs", "xz", "a")
-      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"w"})
-      .with("axis", 0)
-      .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
-      .with("axis", 0)
+      .dequantized({"fc.weight_quantized", "ws", "wz"}, "w", 0)
+      .dequantized({"fc.bias_quantized", "bs"}, "fc.bias", 0)
       .node("Gemm", {"a", "w", "fc.bias"}, {"sum"})
       .with("transB", 1)
       .rounded("sum", "ys", "yz");
