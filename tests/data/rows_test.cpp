@@ -249,26 +249,24 @@ TEST_CASE("rows: files that cannot be read sample by sample are refused by name"
   const test::Folder folder;
   const std::string a = folder.file("a.npy"), b = folder.file("b.npy");
   write_npy(a, some_samples(4));
+  const auto refused = [](const std::vector<std::string>& files) {
+    return error_text<FormatError>([&] { (void)data::npy_rows(files); });
+  };
   write_npy(b, Tensor::of<float>({4, 3, 2}, std::vector<float>(24)));
-  CHECK(error_text<FormatError>([&] {
-          (void)data::npy_rows({a, b});
-        }) == b + ": expected samples f32[2, 3] as in " + a + ", got f32[3, 2]");
+  const std::string other = b + ": expected samples f32[2, 3] as in " + a + ", got ";
+  CHECK(refused({a, b}) == other + "f32[3, 2]");
   write_npy(b, Tensor::of<double>({1, 2, 3}, std::vector<double>(6)));
-  CHECK(error_text<FormatError>([&] {
-          (void)data::npy_rows({a, b});
-        }) == b + ": expected samples f32[2, 3] as in " + a + ", got f64[2, 3]");
+  CHECK(refused({a, b}) == other + "f64[2, 3]");
   write_npy(b, Tensor::of<float>({}, std::vector<float>(1)));
-  CHECK(error_text<FormatError>([&] { (void)data::npy_rows({b}); }) ==
-        b + ": expected samples along the first axis, got a scalar");
+  CHECK(refused({b}) == b + ": expected samples along the first axis, got a scalar");
   write_raw(b, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2), }\n", "abcd");
   CHECK(!has_contiguous_rows(b));
   CHECK(has_contiguous_rows(a));
-  CHECK(error_text<FormatError>([&] { (void)data::npy_rows({b}); }) ==
+  CHECK(refused({b}) ==
         b + ": rows are not contiguous, because 'fortran_order' is True; save the result of "
             "numpy.ascontiguousarray");
   write_raw(b, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }\n", "abc");
-  CHECK(error_text<FormatError>([&] { (void)data::npy_rows({b}); }) ==
-        b + ": expected 4 bytes of u8[2, 2], got 3");
+  CHECK(refused({b}) == b + ": expected 4 bytes of u8[2, 2], got 3");
   CHECK(error_text<IoError>([&] {
           (void)data::npy_rows({folder.file("c.npy")});
         }).starts_with(folder.file("c.npy") + ": cannot open"));

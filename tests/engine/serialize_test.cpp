@@ -207,15 +207,12 @@ TEST_CASE("format: graphs that the builder would refuse are refused at their nod
         "/nodes/0/op/Input/shape: extent -1 of shape [-1] is negative");
 }
 
-TEST_CASE("format: huge numbers, depths and shapes cost no memory and no crash") {
+TEST_CASE("format: huge numbers and shapes cost no memory and no crash") {
   CHECK(error_of(file_with(R"({"label": "x", "op": {"Input": {"shape": [1e300]}}})")) ==
         "/nodes/0/op/Input/shape/0: expected an integer, got 1e+300");
   CHECK(error_of(file_with(
             R"({"label": "x", "op": {"Input": {"shape": [99999999999999999999]}}})")) ==
         "/nodes/0/op/Input/shape/0: expected an integer, got 1e+20");
-  CHECK(error_of(file_with(R"({"op": {"Clamp": {"high": 1e999}}})"))
-            .starts_with("/: is not JSON: "));
-  CHECK(error_of(std::string(100000, '[')) == "/: nested deeper than 64 levels");
   const std::string parameter =
       R"({"label": "w", "op": {"Parameter": {"shape": [1099511627776, 256]}}})";
   CHECK(error_of(file_with(parameter)) ==

@@ -139,20 +139,6 @@ TEST_CASE("train_mlp: batches without a finite loss are skipped, counted and cha
   CHECK(report.find("\"skipped_batches\": 2") != std::string::npos);
 }
 
-TEST_CASE("train_mlp: the report holds settings, epochs and results") {
-  const data::Split data = data::generate_digits(2, 64, 50);
-  const Settings settings = narrow_settings(64, 2);
-  Model model = model_of(settings, data);
-  const examples::RunResult result = run(model, settings, data);
-  CHECK(result.fit.epochs.size() == 2);
-  CHECK(result.fit.skipped_batches == 0);
-  const std::string report = examples::report_json(settings, 1, result);
-  for (const char* key : {"\"settings\"", "\"epochs\"", "\"step_us\"", "\"test_accuracy\"",
-                          "\"parameters_sha256\"", "\"skipped_batches\""}) {
-    CHECK(report.find(key) != std::string::npos);
-  }
-}
-
 TEST_CASE("train_mlp: the report holds every setting") {
   const auto reported = [](const Settings& settings) {
     return parse_document(examples::report_json(settings, 1, {}))["settings"];
@@ -260,34 +246,6 @@ TEST_CASE("train_mlp: held-out samples judge in the place of the test samples") 
   settings = {.digits = data::DigitKind::Hard, .recipe = {.samples = 10}};
   CHECK(data_name(settings) == "generated hard digits");
   CHECK(load_data(settings).test.size() == 4000);
-}
-
-TEST_CASE("train_mlp: a run that is stopped leaves a checkpoint of that step") {
-  const data::Split data = data::generate_digits(2, 128, 50);
-  const Settings settings = narrow_settings(128, 3);
-  const test::Folder folder;
-  const std::string path = folder.file("c.json");
-  int64_t steps = 0;
-  Model stopped = model_of(settings, data);
-  FitOptions options = options_of(settings, data);
-  options.checkpoint = path;
-  options.sections = {{"settings", examples::settings_section(settings)}};
-  options.stop = [&] { return ++steps == 3; };
-  const examples::RunResult part = examples::train(stopped, settings.recipe, data, options);
-  CHECK(part.fit.stopped);
-  CHECK(part.fit.epochs.size() == 1);
-  CHECK(part.fit.step == 3);
-  CHECK(part.fit.steps == 6);
-  Model resumed = Model::load(path);
-  CHECK(examples::settings_of<Settings>(resumed.sections()) == settings);
-  FitOptions rest_options = options_of(settings, data);
-  rest_options.resume = true;
-  const examples::RunResult rest =
-      examples::train(resumed, settings.recipe, data, rest_options);
-  CHECK(!rest.fit.stopped);
-  CHECK(rest.fit.epochs.size() == 3);
-  Model whole = model_of(settings, data);
-  CHECK(rest.parameters_sha256 == run(whole, settings, data).parameters_sha256);
 }
 
 TEST_CASE("train_mlp: every model learns in every scale mode and replays to the same bits") {

@@ -44,10 +44,6 @@ TEST_CASE("json document: a key that an object has twice is refused where it is"
   for (int i = 0; i < 1000; ++i) many += fmt::format("\"k{}\":[],", i);
   CHECK(error_of(many + "\"last\":0}") == "no error");
   CHECK(error_of(many + "\"k500\":0}") == "/k500: the object has this key twice");
-  CHECK(test::error_text<FormatError>([] {
-          (void)model_from_json(R"({"format":"qtape","version":2,"nodes":[{"op":"Relu",)"
-                                R"("op":"Tanh"}],"values":{}})");
-        }) == "/nodes/0/op: the object has this key twice");
 }
 
 TEST_CASE("json document: a NUL byte and what lies after it are no JSON") {
@@ -63,6 +59,7 @@ TEST_CASE("json document: a NUL byte and what lies after it are no JSON") {
 TEST_CASE("json document: 64 levels are read, and no more") {
   CHECK(error_of(nested(64)) == "no error");
   CHECK(error_of(nested(65)) == "/: nested deeper than 64 levels");
+  CHECK(error_of(repeated("[", 100000)) == "/: nested deeper than 64 levels");
   CHECK(error_of(repeated("{\"a\":", 65)) == "/: nested deeper than 64 levels");
   CHECK(error_of(repeated("{\"a\":", 63) + "[5]" + repeated("}", 63)) == "no error");
 }

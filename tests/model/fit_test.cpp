@@ -2,6 +2,7 @@
 #include "qtape/model/fit.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <cfenv>
@@ -272,38 +273,6 @@ TEST_CASE("fit: hooks see every step; gradients may be changed") {
   CHECK(model.parameters().get("fc1.weight") == weights);
 }
 
-TEST_CASE("fit: what cannot be is refused before the first step") {
-  Model model = small_model();
-  const std::string before = model.parameters().sha256();
-  const auto error = [&](const auto& change) {
-    FitOptions options = quiet(1);
-    change(options);
-    return error_text<ArgumentError>([&] { (void)fit(model, small_digits().train, options); });
-  };
-  CHECK(error([](FitOptions& o) { o.epochs = 0; }) == "epochs must be at least 1, got 0");
-  CHECK(error([](FitOptions& o) { o.batch = 257; }) ==
-        "batch must be in 1..256, the number of training samples, got 257");
-  CHECK(error([](FitOptions& o) { o.batch = 0; }) ==
-        "batch must be in 1..256, the number of training samples, got 0");
-  CHECK(error([](FitOptions& o) { o.max_gradient_norm = -1; }) ==
-        "max_gradient_norm must be finite and at least 0, got -1");
-  CHECK(error([](FitOptions& o) {
-          o.validation.reset();
-          o.patience = 2;
-        }) ==
-        "patience and keep_best need a metric, or validation data with labels or targets");
-  Network net;
-  Model untrainable(linear(net.input("x", {784}), 10));
-  CHECK(error_text<GraphError>([&] {
-          (void)fit(untrainable, small_digits().train, quiet(1));
-        }) == "the model has no loss, which training needs");
-  Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
-  CHECK(error_text<ArgumentError>([&] {
-          (void)fit(narrow, small_digits().train, quiet(1));
-        }).starts_with("the data have 10 classes, the model has 9: sample "));
-  CHECK(model.parameters().sha256() == before);
-}
-
 TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all") {
   const test::Folder folder;
   FitOptions made = quiet(2);
@@ -406,17 +375,29 @@ TEST_CASE("fit: a stopped model continues from its own progress, not from an old
 
 TEST_CASE("fit: what cannot be or has no effect is refused before the first step") {
   const test::Folder folder;
-  const auto error = [](const std::function<void(FitOptions&)>& change) {
-    FitOptions options = quiet(1);
+  Model model = small_model();
+  const std::string before = model.parameters().sha256();
+  using O = FitOptions;
+  const auto error = [&](const std::function<void(O&)>& change) {
+    O options = quiet(1);
     options.on_step = [](const FitProgress&) { FAIL("a step"); };
     change(options);
-    return error_text<ArgumentError>([&] { (void)trained_by(options); });
+    return error_text<ArgumentError>([&] { (void)fit(model, small_digits().train, options); });
   };
-  using O = FitOptions;
+  CHECK(error([](O& o) { o.epochs = 0; }) == "epochs must be at least 1, got 0");
+  for (const int64_t batch : {257, 0}) {
+    CHECK(
+        error([&](O& o) { o.batch = batch; }) ==
+        fmt::format("batch must be in 1..256, the number of training samples, got {}", batch));
+  }
+  CHECK(error([](O& o) { o.max_gradient_norm = -1; }) ==
+        "max_gradient_norm must be finite and at least 0, got -1");
+  CHECK(error([](O& o) { o.validation = {}, o.patience = 2; }) ==
+        "patience and keep_best need a metric, or validation data with labels or targets");
   CHECK(error([](O& o) { o.loss_digits = -3; }) == "loss_digits must be in 0..17, got -3");
   CHECK(error([](O& o) { o.augmentation.noise = -1; }).find("noise") != std::string::npos);
-  CHECK(error([](O& o) { o.augmentation.shift = std::nan(""); }) != "");
-  CHECK(error([](O& o) { o.oscillations.damping = -1; }) != "");
+  CHECK(error([](O& o) { o.augmentation.shift = std::nan(""); }) != "no error");
+  CHECK(error([](O& o) { o.oscillations.damping = -1; }) != "no error");
   CHECK(error([](O& o) { o.checkpoint_every = 3; }) == "checkpoint_every needs a checkpoint");
   CHECK(error([&](O& o) { o.checkpoint = folder.path(); }).ends_with(" is a folder"));
   CHECK(error([](O& o) { o.sections["progress"] = {}; }) ==
@@ -426,6 +407,16 @@ TEST_CASE("fit: what cannot be or has no effect is refused before the first step
   CHECK(
       error([](O& o) { o.score = MetricKind::AreaUnderCurve; }) ==
       "validation: the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got 10 and 10");
+  Network net;
+  Model untrainable(linear(net.input("x", {784}), 10));
+  CHECK(error_text<GraphError>([&] {
+          (void)fit(untrainable, small_digits().train, quiet(1));
+        }) == "the model has no loss, which training needs");
+  Model narrow(linear(net.input("z", {784}), 9), loss::cross_entropy);
+  CHECK(error_text<ArgumentError>([&] {
+          (void)fit(narrow, small_digits().train, quiet(1));
+        }).starts_with("the data have 10 classes, the model has 9: sample "));
+  CHECK(model.parameters().sha256() == before);
 }
 
 TEST_CASE("fit: the floating-point settings of the caller change no bit and are kept") {

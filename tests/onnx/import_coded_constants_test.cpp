@@ -30,18 +30,14 @@ TEST_CASE("onnx quantized: weights are rounded before and after a Transpose") {
   for (const bool codes : {false, true}) {
     CAPTURE(codes);
     OnnxModel model = started();
-    model.node("QuantizeLinear", {"w", "ws", "wz"}, {"c"}).with("axis", int64_t{1});
+    model.node("QuantizeLinear", {"w", "ws", "wz"}, {"c"}).with("axis", 1);
     if (codes) {
-      model.node("Transpose", {"c"}, {"t"})
-          .node("DequantizeLinear", {"t", "ws", "wz"}, {"v"})
-          .with("axis", int64_t{0});
+      model.node("Transpose", {"c"}, {"t"}).dequantized({"t", "ws", "wz"}, "v", 0);
     } else {
-      model.node("DequantizeLinear", {"c", "ws", "wz"}, {"u"})
-          .with("axis", int64_t{1})
-          .node("Transpose", {"u"}, {"v"});
+      model.dequantized({"c", "ws", "wz"}, "u", 1).node("Transpose", {"u"}, {"v"});
     }
-    model.node("Gemm", {"x", "v"}).with("transB", int64_t{1});
-    const SavedModel imported = model.imported();
+    model.node("Gemm", {"x", "v"}).with("transB", 1);
+    const OnnxModel imported = model;
     CHECK(answer<float>(imported, {1, 0, 0, 1}, 2) == Numbers{1, 0.5f, -0.5f, 1});
     CHECK(notes_of(model).empty());
   }
@@ -51,137 +47,116 @@ TEST_CASE("onnx quantized: a reshaped constant keeps its scales where they have 
   const auto reshaped = [](const Extents& shape) {
     OnnxModel model({-1, 2, 1, 1});
     add_constants(model)
-        .floats("w", {2, 2}, {0.9f, 0.6f, -0.4f, 1.1f})
-        .integers("shape", shape)
-        .node("QuantizeLinear", {"w", "ws", "wz"}, {"c"})
-        .with("axis", int64_t{0})
-        .node("DequantizeLinear", {"c", "ws", "wz"}, {"u"})
-        .with("axis", int64_t{0})
-        .node("Reshape", {"u", "shape"}, {"v"})
+        .node("QuantizeLinear", {floats({2, 2}, {0.9f, 0.6f, -0.4f, 1.1f}), "ws", "wz"}, {"c"})
+        .with("axis", 0)
+        .dequantized({"c", "ws", "wz"}, "u", 0)
+        .node("Reshape", {"u", ints(shape)}, {"v"})
         .node("Conv", {"x", "v"});
     return model;
   };
-  CHECK(answer<float>(reshaped({2, 2, 1, 1}).imported(), {1, 0, 0, 1}, 2) ==
-        Numbers{1, -0.5f, 0.5f, 1});
-  CHECK(error_of(reshaped({1, 4, 1, 1})) ==
-        "m.onnx: node 'the Reshape' (Reshape): a constant with scales along axis 0 of [2, 2] "
-        "cannot become [1, 4, 1, 1]");
+  CHECK(answer<float>(reshaped({2, 2, 1, 1}), {1, 0, 0, 1}, 2) == Numbers{1, -0.5f, 0.5f, 1});
+  refused(reshaped({1, 4, 1, 1}),
+          "node 'the Reshape' (Reshape): a constant with scales along axis 0 of [2, 2] "
+          "cannot become [1, 4, 1, 1]");
 }
 
 TEST_CASE("onnx quantized: a quantized number has the value of its code") {
   OnnxModel model = started();
-  model.floats("number", {}, {1.3f})
-      .node("QuantizeLinear", {"number", "xs", "xz"}, {"c"})
+  model.node("QuantizeLinear", {number(1.3f), "xs", "xz"}, {"c"})
       .node("DequantizeLinear", {"c", "xs", "xz"}, {"n"})
       .node("Mul", {"x", "n"});
-  CHECK(answer<float>(model.imported(), {1, 2}, 1) == Numbers{1.5f, 3});
+  CHECK(answer<float>(model, {1, 2}, 1) == Numbers{1.5f, 3});
 }
 
 TEST_CASE("onnx quantized: constants whose codes are not kept are noted or refused") {
   OnnxModel stored = started();
-  stored.node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
-      .with("axis", int64_t{0})
+  stored.dequantized({"fc.weight_quantized", "ws", "wz"}, "v", 0)
       .floats("two", {}, {2})
       .node("Mul", {"v", "two"}, {"d"})
       .node("MatMul", {"x", "d"});
   CHECK(notes_of(stored) ==
         Notes{"'v' becomes floats: a node that reads it has no quantizer for it"});
-  CHECK(answer<float>(stored.imported(), {1, 0, 0, 1}, 2) == Numbers{2, -4, 6, 2});
+  CHECK(answer<float>(stored, {1, 0, 0, 1}, 2) == Numbers{2, -4, 6, 2});
   OnnxModel rounded = started();
   rounded.floats("two", {}, {2})
-      .node("QuantizeLinear", {"w", "xs", "xz"}, {"c"})
-      .node("DequantizeLinear", {"c", "xs", "xz"}, {"v"})
+      .rounded("w", "xs", "xz", "v")
       .node("Mul", {"v", "two"}, {"d"})
       .node("MatMul", {"x", "d"});
-  CHECK(error_of(rounded) ==
-        "m.onnx: tensor 'v': a node that reads it cannot have a QuantizeLinear before it");
+  refused(rounded, "tensor 'v': a node that reads it cannot have a QuantizeLinear before it");
 }
 
 TEST_CASE("onnx quantized: an output of codes becomes floats, with a note") {
   OnnxModel model = started();
   model.node("QuantizeLinear", {"x", "xs", "xz"});
   CHECK(notes_of(model) == Notes{"output 'y' becomes the floats that its codes represent"});
-  CHECK(answer<float>(model.imported(), {1.2f, 2}, 1) == Numbers{1, 2});
+  CHECK(answer<float>(model, {1.2f, 2}, 1) == Numbers{1, 2});
 }
 
 TEST_CASE("onnx quantized: alpha of quantized weights is 1") {
   OnnxModel model = started();
-  model.node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
-      .with("axis", int64_t{1})
+  model.dequantized({"fc.weight_quantized", "ws", "wz"}, "v", 1)
       .node("Gemm", {"x", "v"})
       .with("alpha", 0.5f);
-  CHECK(error_of(model) ==
-        "m.onnx: node 'the Gemm' (Gemm): alpha 0.5 and beta 1 with quantized weights are not "
-        "supported, expected 1 and 1");
+  refused(model,
+          "node 'the Gemm' (Gemm): alpha 0.5 and beta 1 with quantized weights are not "
+          "supported, expected 1 and 1");
 }
 
 TEST_CASE("onnx quantized: scales of a matrix for all samples lie along its columns") {
   OnnxModel model({-1, 2, 2});
   add_constants(model)
       .codes("m", {1, 2, 2}, {4, 6, -8, 2}, s8)
-      .node("DequantizeLinear", {"m", "ws", "wz"}, {"v"})
-      .with("axis", int64_t{2})
+      .dequantized({"m", "ws", "wz"}, "v", 2)
       .node("MatMul", {"x", "v"});
-  CHECK(answer<float>(model.imported(), {1, 0, 0, 1}, 1) == Numbers{1, 3, -2, 1});
+  CHECK(answer<float>(model, {1, 0, 0, 1}, 1) == Numbers{1, 3, -2, 1});
   OnnxModel rows({-1, 2, 2});
   add_constants(rows)
       .codes("m", {1, 2, 2}, {4, 6, -8, 2}, s8)
       .node("DequantizeLinear", {"m", "ws", "wz"}, {"v"})
       .node("MatMul", {"x", "v"});
-  CHECK(
-      error_of(rows) ==
-      "m.onnx: node 'the MatMul' (MatMul): 'v' has scales along axis 1, expected one for each "
-      "output channel");
+  refused(rows,
+          "node 'the MatMul' (MatMul): 'v' has scales along axis 1, expected one for each "
+          "output channel");
 }
 
 TEST_CASE("onnx quantized: two layers share a bias, which is rounded for each") {
   OnnxModel model = started();
   model.floats("shared", {2}, {0.3f, -1})
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
-      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"v"})
-      .with("axis", int64_t{0})
+      .rounded("x", "xs", "xz", "a")
+      .dequantized({"fc.weight_quantized", "ws", "wz"}, "v", 0)
       .node("Gemm", {"a", "v", "shared"}, {"b"})
-      .with("transB", int64_t{1})
-      .node("QuantizeLinear", {"b", "ys", "yz"}, {"r"})
-      .node("DequantizeLinear", {"r", "ys", "yz"}, {"c"})
+      .with("transB", 1)
+      .rounded("b", "ys", "yz", "c")
       .node("Gemm", {"c", "v", "shared"})
-      .with("transB", int64_t{1});
+      .with("transB", 1);
   // 0.3 becomes 0.25 in units of 1/8, and 0.25 in units of 1/4.
   CHECK(notes_of(model) ==
         Notes{"'shared': 1 of 2 biases are rounded to multiples of the scale of their sums",
               "'shared': 1 of 2 biases are rounded to multiples of the scale of their sums"});
-  CHECK(answer<float>(model.imported(), {0, 0}, 1) == Numbers{2.25f, -2});
+  CHECK(answer<float>(model, {0, 0}, 1) == Numbers{2.25f, -2});
 }
 
 TEST_CASE("onnx quantized: a border beyond the codes of a Pad is rounded after it") {
   OnnxModel model({-1, 1, 1, 1});
   add_constants(model)
-      .integers("pads", {0, 0, 0, 0, 0, 0, 0, 1})
-      .floats("border", {}, {0.3f})
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
-      .node("Pad", {"a", "pads", "border"}, {"p"})
-      .node("QuantizeLinear", {"p", "xs", "xz"}, {"r"})
-      .node("DequantizeLinear", {"r", "xs", "xz"});
-  CHECK(answer<float>(model.imported(), {1}, 1) == Numbers{1, 0.5f});
+      .rounded("x", "xs", "xz", "a")
+      .node("Pad", {"a", ints({0, 0, 0, 0, 0, 0, 0, 1}), number(0.3f)}, {"p"})
+      .rounded("p", "xs", "xz");
+  CHECK(answer<float>(model, {1}, 1) == Numbers{1, 0.5f});
 }
 
 TEST_CASE("onnx quantized: computed codes have a type and its range") {
   OnnxModel model = started();
-  model.integers("large", {1, 300})
-      .floats("one", {}, {1})
-      .node("DequantizeLinear", {"large", "one", "xz"}, {"v"})
+  model.floats("one", {}, {1})
+      .node("DequantizeLinear", {ints({1, 300}), "one", "xz"}, {"v"})
       .node("Add", {"x", "v"});
   CHECK(error_of(model).find("expected") != std::string::npos);
   OnnxModel sliced = started();
-  sliced.codes("table", {2, 2}, {-100, 3, 4, 5}, s8)
-      .codes("zeros", {2}, {-3, 7}, s8)
-      .integers("first", {0})
+  sliced.integers("first", {0})
       .floats("one", {1}, {1})
-      .node("Gather", {"zeros", "first"}, {"z"})
-      .node("Gather", {"table", "first"}, {"t"})
+      .node("Gather", {codes({2}, {-3, 7}, s8), "first"}, {"z"})
+      .node("Gather", {codes({2, 2}, {-100, 3, 4, 5}, s8), "first"}, {"t"})
       .node("DequantizeLinear", {"t", "one", "z"}, {"v"})
       .node("Add", {"x", "v"});
-  CHECK(answer<float>(sliced.imported(), {0, 0}, 1) == Numbers{-97, 6});
+  CHECK(answer<float>(sliced, {0, 0}, 1) == Numbers{-97, 6});
 }

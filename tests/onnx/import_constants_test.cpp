@@ -18,25 +18,21 @@ Numbers counted(int64_t count) {
 }  // namespace
 
 TEST_CASE("onnx: constants of a Concat stand in their places, for every sample") {
-  const SavedModel ends = OnnxModel({-1, 2})
-                              .floats("a", {1, 1}, {7})
-                              .floats("b", {1, 2}, {8, 9})
-                              .node("Concat", {"a", "x", "b", "x", "a", "a"})
-                              .with("axis", int64_t{1})
-                              .imported();
+  const OnnxModel ends = OnnxModel({-1, 2})
+                             .floats("a", {1, 1}, {7})
+                             .node("Concat", {"a", "x", floats({1, 2}, {8, 9}), "x", "a", "a"})
+                             .with("axis", 1);
   CHECK(answer(ends, Numbers{1, 2, 3, 4}, 2) ==
         Numbers{7, 1, 2, 8, 9, 1, 2, 7, 7, 7, 3, 4, 8, 9, 3, 4, 7, 7});
   const SavedModel image = OnnxModel({-1, 1, 2, 2})
-                               .floats("grid", {1, 1, 2, 2}, {5, 6, 7, 8})
-                               .node("Concat", {"x", "grid"}, {"c"})
-                               .with("axis", int64_t{1})
+                               .node("Concat", {"x", floats({1, 1, 2, 2}, {5, 6, 7, 8})}, {"c"})
+                               .with("axis", 1)
                                .node("Flatten", {"c"})
                                .imported();
   CHECK(answer(image, Numbers{1, 2, 3, 4}, 1) == Numbers{1, 2, 3, 4, 5, 6, 7, 8});
   const SavedModel zeros = OnnxModel({-1, 3})
-                               .floats("o", {1, 2}, {0, 0})
-                               .node("Concat", {"o", "x"})
-                               .with("axis", int64_t{-1})
+                               .node("Concat", {floats({1, 2}, {0, 0}), "x"})
+                               .with("axis", -1)
                                .imported();
   CHECK(answer(zeros, Numbers{1, 2, 3}, 1) == Numbers{0, 0, 1, 2, 3});
   CHECK(zeros.graph.size() == 3);  // a Pad alone, and the name of the output
@@ -44,13 +40,11 @@ TEST_CASE("onnx: constants of a Concat stand in their places, for every sample")
 
 TEST_CASE("onnx: masks that are triangles of constants") {
   const auto cut = [](bool upper, int64_t k) {
-    const SavedModel model = OnnxModel({-1, 3, 4})
-                                 .floats("ones", {3, 4}, Numbers(12, 1))
-                                 .integers("k", {k})
-                                 .node("Trilu", {"ones", "k"}, {"mask"})
-                                 .with("upper", int64_t{upper})
-                                 .node("Mul", {"x", "mask"})
-                                 .imported();
+    const OnnxModel model =
+        OnnxModel({-1, 3, 4})
+            .node("Trilu", {floats({3, 4}, Numbers(12, 1)), ints({k})}, {"mask"})
+            .with("upper", upper)
+            .node("Mul", {"x", "mask"});
     return answer(model, counted(12), 1);
   };
   CHECK(cut(true, 0) == Numbers{1, 2, 3, 4, 0, 6, 7, 8, 0, 0, 11, 12});
@@ -62,8 +56,7 @@ TEST_CASE("onnx: masks that are triangles of constants") {
 TEST_CASE("onnx: constants of a Concat that do not fit are refused") {
   const auto refused = [](const Extents& extents, const Numbers& values, int64_t axis) {
     return error_of(OnnxModel({-1, 2, 3})
-                        .floats("c", extents, values)
-                        .node("Concat", {"x", "c"})
+                        .node("Concat", {"x", floats(extents, values)})
                         .with("axis", axis));
   };
   const std::string place = "m.onnx: node 'the Concat' (Concat): ";
@@ -79,10 +72,8 @@ TEST_CASE("onnx: constants of a Concat that do not fit are refused") {
 TEST_CASE("onnx: functions of constants, as an encoding of positions, are computed once") {
   const auto added = [](const char* type) {
     return answer(OnnxModel({-1, 3})
-                      .floats("p", {3}, {-0.5f, 0, 2})
-                      .node(type, {"p"}, {"e"})
-                      .node("Add", {"x", "e"})
-                      .imported(),
+                      .node(type, {floats({3}, {-0.5f, 0, 2})}, {"e"})
+                      .node("Add", {"x", "e"}),
                   Numbers{0, 0, 0}, 1);
   };
   check_close(added("Sin"), {std::sin(-0.5), 0, std::sin(2.0)});
@@ -91,35 +82,32 @@ TEST_CASE("onnx: functions of constants, as an encoding of positions, are comput
 }
 
 TEST_CASE("onnx: products of an initial state are computed before any sample") {
-  const SavedModel model = OnnxModel({-1, 2})
-                               .floats("h", {1, 2}, {1, -2})
-                               .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
-                               .floats("v", {3, 2}, {1, 0, 0, 1, 1, 1})
-                               .floats("b", {3}, {0.5f, 0, -0.5f})
-                               .node("Gemm", {"h", "w", "b"}, {"s"})
-                               .with("transB", int64_t{1})
-                               .node("MatMul", {"s", "v"}, {"t"})
-                               .node("Tanh", {"t"}, {"u"})
-                               .node("Add", {"x", "u"})
-                               .imported();
+  const OnnxModel model = OnnxModel({-1, 2})
+                              .floats("h", {1, 2}, {1, -2})
+                              .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
+                              .floats("b", {3}, {0.5f, 0, -0.5f})
+                              .node("Gemm", {"h", "w", "b"}, {"s"})
+                              .with("transB", 1)
+                              .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"t"})
+                              .node("Tanh", {"t"}, {"u"})
+                              .node("Add", {"x", "u"});
   // h w^T + b = (-2.5, -5, -7.5); times v: (-10, -12.5).
   check_close(
       answer(model, Numbers{1, 2, 3, 4}, 2),
       {1 + std::tanh(-10.0), 2 + std::tanh(-12.5), 3 + std::tanh(-10.0), 4 + std::tanh(-12.5)});
-  CHECK(
-      error_of(OnnxModel({-1, 2})
-                   .floats("h", {1, 2}, {1, -2})
-                   .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
-                   .node("MatMul", {"h", "w"}, {"s"})
-                   .node("Add", {"x", "s"})) ==
-      "m.onnx: node 'the MatMul' (MatMul): constants of [1, 2] and [3, 2] cannot be multiplied");
-  CHECK(error_of(OnnxModel({-1, 2})
-                     .floats("h", {1, 2}, {1, -2})
-                     .floats("w", {2, 2}, {1, 2, 3, 4})
-                     .floats("b", {3}, {1, 2, 3})
-                     .node("Gemm", {"h", "w", "b"}, {"s"})
-                     .node("Add", {"x", "s"})) ==
-        "m.onnx: node 'the Gemm' (Gemm): input 2 of [3] does not broadcast to [1, 2]");
+  refused(OnnxModel({-1, 2})
+              .floats("h", {1, 2}, {1, -2})
+              .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
+              .node("MatMul", {"h", "w"}, {"s"})
+              .node("Add", {"x", "s"}),
+          "node 'the MatMul' (MatMul): constants of [1, 2] and [3, 2] cannot be multiplied");
+  refused(OnnxModel({-1, 2})
+              .floats("h", {1, 2}, {1, -2})
+              .floats("w", {2, 2}, {1, 2, 3, 4})
+              .floats("b", {3}, {1, 2, 3})
+              .node("Gemm", {"h", "w", "b"}, {"s"})
+              .node("Add", {"x", "s"}),
+          "node 'the Gemm' (Gemm): input 2 of [3] does not broadcast to [1, 2]");
 }
 
 TEST_CASE("onnx: Squeeze without axes keeps the samples") {
@@ -132,18 +120,13 @@ TEST_CASE("onnx: Squeeze without axes keeps the samples") {
 TEST_CASE("onnx: layers over the steps of all samples, the steps first") {
   const auto net = [](const Extents& join, const Extents& split, bool fixed) {
     return OnnxModel({fixed ? 1 : -1, 3, 2})
-        .floats("w", {2, 2}, {1, 1, 0, 2})
-        .floats("b", {2}, {0.5f, -20})
         .integers("join", join)
-        .integers("split", split)
-        .node("Transpose", {"x"}, {"s"})
-        .with("perm", Extents{1, 0, 2})
+        .transposed("x", {1, 0, 2}, "s")
         .node("Reshape", {"s", "join"}, {"rows"})
-        .node("Gemm", {"rows", "w", "b"}, {"g"})
+        .node("Gemm", {"rows", floats({2, 2}, {1, 1, 0, 2}), floats({2}, {0.5f, -20})}, {"g"})
         .node("Relu", {"g"}, {"r"})
-        .node("Reshape", {"r", "split"}, {"t"})
-        .node("Transpose", {"t"})
-        .with("perm", Extents{1, 0, 2});
+        .node("Reshape", {"r", ints(split)}, {"t"})
+        .transposed("t", {1, 0, 2});
   };
   const Numbers x = counted(12);
   std::vector<double> expected;
@@ -152,23 +135,20 @@ TEST_CASE("onnx: layers over the steps of all samples, the steps first") {
     expected.push_back(std::max(0.0, a + 0.5));
     expected.push_back(std::max(0.0, a + 2 * b - 20));
   }
-  check_close(answer(net({-1, 2}, {3, -1, 2}, false).imported(), x, 2), expected);
-  check_close(answer(net({3, 2}, {3, 1, 2}, true).imported(), x, 2), expected);
+  check_close(answer(net({-1, 2}, {3, -1, 2}, false), x, 2), expected);
+  check_close(answer(net({3, 2}, {3, 1, 2}, true), x, 2), expected);
   CHECK(
       error_of(net({-1, 2}, {-1, 3, 2}, false))
           .find("node 'the Reshape' (Reshape): the rows of [3, 2] are 3 steps of all samples: "
                 "reshaping them to [-1, 3, 2] would mix samples") != std::string::npos);
   OnnxModel rows({-1, 3, 2});
-  rows.integers("join", {-1, 2})
-      .node("Transpose", {"x"}, {"s"})
-      .with("perm", Extents{1, 0, 2})
-      .node("Reshape", {"s", "join"});
-  CHECK(error_of(rows) ==
-        "m.onnx: output 'y': its rows are the steps of all samples: reshape it to steps and "
-        "samples");
+  rows.integers("join", {-1, 2}).transposed("x", {1, 0, 2}, "s").node("Reshape", {"s", "join"});
+  refused(rows,
+          "output 'y': its rows are the steps of all samples: reshape it to steps and "
+          "samples");
   rows.graph().mutable_node(1)->set_output(0, "r");
   rows.node("ReduceSum", {"r"});
-  CHECK(error_of(rows) ==
-        "m.onnx: node 'the ReduceSum' (ReduceSum): its rows are the steps of all samples: only "
-        "functions of each row are supported, and a reshape to steps and samples");
+  refused(rows,
+          "node 'the ReduceSum' (ReduceSum): its rows are the steps of all samples: only "
+          "functions of each row are supported, and a reshape to steps and samples");
 }

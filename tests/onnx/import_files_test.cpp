@@ -1,7 +1,4 @@
 // Data of ONNX models in other files, and arrays for their inputs.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
 #include <filesystem>
 
 #include "qtape/core/byte_order.h"
@@ -9,8 +6,8 @@
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
 #include "qtape/programs/output_files.h"
+#include "qtape/tests/onnx/onnx_model.h"
 #include "qtape/tests/support/folder.h"
-#include "qtape/tests/support/onnx_models.h"
 
 using namespace qtape;
 using namespace qtape::test::onnx_models;
@@ -23,8 +20,9 @@ struct DataPlace {
   const char* length = "16";
 };
 
-void set_place(onnx::TensorProto& tensor, const DataPlace& place) {
-  tensor.clear_float_data();
+/// Returns a matrix [4, 1] whose data are in another file.
+onnx::TensorProto stored_at(const DataPlace& place, const Extents& extents = {4, 1}) {
+  onnx::TensorProto tensor = floats(extents, {});
   tensor.set_data_location(onnx::TensorProto::EXTERNAL);
   const auto add = [&](const char* key, const char* value) {
     auto& entry = *tensor.add_external_data();
@@ -34,14 +32,11 @@ void set_place(onnx::TensorProto& tensor, const DataPlace& place) {
   add("location", place.location);
   if (*place.offset != '\0') add("offset", place.offset);
   if (*place.length != '\0') add("length", place.length);
+  return tensor;
 }
 
-/// Returns a model whose matrix [4, 1] is in another file.
-std::string model_with(const DataPlace& place) {
-  return model_of({1, 4}, [&](auto& graph, auto&) {
-    set_place(add_floats(graph, "w", {4, 1}, {}), place);
-    add_node(graph, "MatMul", {"x", "w"});
-  });
+OnnxModel model_with(const DataPlace& place) {
+  return OnnxModel({1, 4}).constant("w", stored_at(place)).node("MatMul", {"x", "w"});
 }
 
 /// A folder with a model, and with 24 bytes of data whose last four floats are 1, 2, 3 and 4.
@@ -56,12 +51,12 @@ struct Files {
                {reinterpret_cast<const char*>(data.bytes().data()), data.bytes().size()});
   }
 
-  Tensor weights(const std::string& bytes) const {
-    write_file(model, bytes);
+  Tensor weights(const OnnxModel& made) const {
+    write_file(model, made.bytes());
     return import_onnx(model).parameters.get("w");
   }
-  std::string error(const std::string& bytes) const {
-    write_file(model, bytes);
+  std::string error(const OnnxModel& made) const {
+    write_file(model, made.bytes());
     const std::string text = test::error_text<FormatError>([&] { (void)import_onnx(model); });
     REQUIRE(text.starts_with(model + ": "));
     return text.substr(model.size() + 2);
@@ -80,20 +75,15 @@ TEST_CASE("onnx: data in another file are read from the folder of the model") {
         DataPlace{.length = ""}}) {
     CHECK(files.weights(model_with(place)) == wanted);
   }
-  CHECK(files.weights(model_of({1, 4}, [](auto& graph, auto&) {
-    auto& value = *add_node(graph, "Constant", {}, "w").add_attribute();
-    value.set_name("value");
-    value.set_type(onnx::AttributeProto::TENSOR);
-    set_place(add_floats(graph, "gone", {4, 1}, {}), {});
-    *value.mutable_t() = graph.initializer(0);
-    graph.clear_initializer();
-    add_node(graph, "MatMul", {"x", "w"});
-  })) == wanted);
+  CHECK(files.weights(OnnxModel({1, 4})
+                          .node("Constant", {}, {"w"})
+                          .with("value", stored_at({}))
+                          .node("MatMul", {"x", "w"})) == wanted);
 }
 
 TEST_CASE("onnx: an import tells the data files that it read, which no output may replace") {
   const Files files;
-  write_file(files.model, model_with({}));
+  write_file(files.model, model_with({}).bytes());
   std::vector<std::string> read;
   (void)import_onnx(files.model, nullptr, {.data_files = &read});
   const std::string data = files.folder.file("w.data");
@@ -141,13 +131,12 @@ TEST_CASE("onnx: data files outside of the folder, links and wrong ranges are re
 TEST_CASE("onnx: tensors may share data, but their ranges must not overlap") {
   const Files files;
   const auto two = [](const char* offset) {
-    return model_of({1, 4}, [&](auto& graph, auto&) {
-      set_place(add_floats(graph, "w", {4, 1}, {}), {});
-      set_place(add_floats(graph, "v", {4, 1}, {}), {.offset = offset});
-      add_node(graph, "MatMul", {"x", "w"}, "a");
-      add_node(graph, "MatMul", {"x", "v"}, "b");
-      add_node(graph, "Add", {"a", "b"});
-    });
+    return OnnxModel({1, 4})
+        .constant("w", stored_at({}))
+        .constant("v", stored_at({.offset = offset}))
+        .node("MatMul", {"x", "w"}, {"a"})
+        .node("MatMul", {"x", "v"}, {"b"})
+        .node("Add", {"a", "b"});
   };
   CHECK(files.weights(two("8")).type.shape == Shape{1, 4});
   CHECK(
@@ -157,19 +146,13 @@ TEST_CASE("onnx: tensors may share data, but their ranges must not overlap") {
 
 TEST_CASE("onnx: a missing data file is told once, with the tensors that need it") {
   const Files files;
+  OnnxModel model({1, 4});
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    const DataPlace place{.location = "none", .offset = "", .length = ""};
+    model.constant(name, stored_at(place, {4, 4})).then("MatMul", {name});
+  }
   CHECK(
-      files.error(model_of({1, 4},
-                           [](auto& graph, auto&) {
-                             std::string last = "x";
-                             for (const char* name : {"a", "b", "c", "d", "e"}) {
-                               set_place(add_floats(graph, name, {4, 4}, {}),
-                                         {.location = "none", .offset = "", .length = ""});
-                               const std::string next = std::string(name) + "1";
-                               add_node(graph, "MatMul", {last, name}, next.c_str());
-                               last = next;
-                             }
-                             add_node(graph, "Foo", {last});
-                           })) ==
+      files.error(model.then("Foo")) ==
       "6 problems: tensors 'a', 'b', 'c' and 2 others: data file 'none': cannot open: No such file or directory; node 'the Foo' (Foo): the operator is not supported: replace it with operators listed in docs/limits.md");
 }
 

@@ -5,8 +5,9 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <functional>
+#include <iterator>
 #include <limits>
+#include <sstream>
 
 #include "qtape/core/printable.h"
 #include "qtape/tests/onnx/operator_models.h"
@@ -17,27 +18,24 @@ using namespace qtape::test::onnx_models;
 namespace {
 
 using Proto = onnx::AttributeProto;
+using Words = std::vector<std::string>;
+
+Words words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
 
 /// Attributes of operators by type, each of which gets all wrong values.
-constexpr std::string_view of_integers[] = {
-    "axis",       "keepdims",    "group",       "ceil_mode",         "blocksize",
-    "num_groups", "size",        "hidden_size", "num_outputs",       "allowzero",
-    "transB",     "p",           "layout",      "stash_type",        "to",
-    "start",      "end",         "transA",      "count_include_pad", "channels_last",
-    "block_size", "output_dtype"};
-constexpr std::string_view of_lists[] = {"axes",         "pads", "strides", "dilations",
-                                         "kernel_shape", "perm", "split",   "output_padding",
-                                         "starts",       "ends"};
-constexpr std::string_view of_texts[] = {"mode",
-                                         "auto_pad",
-                                         "equation",
-                                         "direction",
-                                         "approximate",
-                                         "nearest_mode",
-                                         "coordinate_transformation_mode"};
-constexpr std::string_view of_floats[] = {"alpha", "beta",  "epsilon", "momentum",
-                                          "bias",  "lambd", "ratio",   "gamma",
-                                          "min",   "max",   "value"};
+const Words of_integers = words(
+    "axis keepdims group ceil_mode blocksize num_groups size hidden_size num_outputs allowzero "
+    "transB p layout stash_type to start end transA count_include_pad channels_last block_size "
+    "output_dtype");
+const Words of_lists =
+    words("axes pads strides dilations kernel_shape perm split output_padding starts ends");
+const Words of_texts = words(
+    "mode auto_pad equation direction approximate nearest_mode coordinate_transformation_mode");
+const Words of_floats =
+    words("alpha beta epsilon momentum bias lambd ratio gamma min max value");
 
 /// Imports the model; if that is possible, runs it. Errors must have one line.
 void check_mutant(const std::string& bytes, const std::string& what) {
@@ -45,10 +43,7 @@ void check_mutant(const std::string& bytes, const std::string& what) {
   const auto begin = std::chrono::steady_clock::now();
   try {
     const SavedModel model = parse_onnx(bytes, "m.onnx");
-    Parameters parameters(model.graph, 0);
-    for (const ParameterEntry& each : model.parameters.entries()) {
-      parameters.set(each.name, model.parameters.get(each.name));
-    }
+    Parameters parameters = parameters_of(model);
     int64_t elements = 0;
     for (const Node& node : model.graph.nodes()) elements += node.type.elements();
     if (elements < (1 << 20)) {
@@ -71,19 +66,9 @@ constexpr float wrong_floats[] = {std::numeric_limits<float>::quiet_NaN(), 0, -1
 constexpr const char* wrong_texts[] = {"",        "unknown",    "ij,jk->ik",   "->",
                                        ",,->",    "a,b->",      "abc,cd->abd", "linear",
                                        "reflect", "SAME_LOWER", "reverse",     "\n\1"};
-const Extents wrong_extents[] = {{},
-                                 {0},
-                                 {1},
-                                 {2},
-                                 {huge},
-                                 {-1},
-                                 {1, 1},
-                                 {0, 4},
-                                 {4, 4},
-                                 {huge, huge},
-                                 {4, 1},
-                                 {1, 4, 1},
-                                 {1, 1, 1, 1, 1, 1}};
+const std::vector<Extents> wrong_extents = {
+    {},     {0},    {1},          {2},    {huge},    {-1},         {1, 1},
+    {0, 4}, {4, 4}, {huge, huge}, {4, 1}, {1, 4, 1}, Extents(6, 1)};
 
 /// A model, of which copies with one change are checked.
 struct Mutation {
@@ -111,27 +96,30 @@ struct Mutation {
     check(fmt::format("tensor {} {}", k, what),
           [&](auto& graph, auto&) { change(*graph.mutable_initializer(k)); });
   }
-  /// Checks a copy with an attribute of the type `type` that `set` fills.
-  template <class Set>
-  void check_attribute(std::string_view name, const std::string& value,
-                       onnx::AttributeProto::AttributeType type, const Set& set) {
-    check(fmt::format("{} = {}", name, value), [&](auto&, auto& node) {
-      auto& attributes = *node.mutable_attribute();
-      const auto at = std::ranges::find(attributes, name, &onnx::AttributeProto::name);
-      auto& attribute = at != attributes.end() ? *at : *attributes.Add();
-      attribute.Clear();
-      attribute.set_name(std::string(name));
-      attribute.set_type(type);
-      set(attribute);
-    });
+  /// Checks copies with attributes of the type `type` that `set(attribute, value)` fills.
+  template <class Values, class Set>
+  void check_attributes(const Words& names, const Values& values, Proto::AttributeType type,
+                        const Set& set) {
+    for (const std::string& name : names) {
+      for (const auto& value : values) {
+        check(printable(fmt::format("{} = {}", name, value)), [&](auto&, auto& node) {
+          auto& attributes = *node.mutable_attribute();
+          const auto at = std::ranges::find(attributes, name, &Proto::name);
+          auto& attribute = at != attributes.end() ? *at : *attributes.Add();
+          attribute.Clear();
+          attribute.set_name(name);
+          attribute.set_type(type);
+          set(attribute, value);
+        });
+      }
+    }
   }
 
   void inputs();
   void extents();
   void shapes_of_tensors();
   void contents_of_tensors();
-  void whole_attributes();
-  void other_attributes();
+  void attributes();
 };
 
 void Mutation::inputs() {
@@ -231,42 +219,23 @@ void Mutation::contents_of_tensors() {
   }
 }
 
-void Mutation::whole_attributes() {
-  for (const int64_t number : wrong_numbers) {
-    for (const std::string_view name : of_integers) {
-      check_attribute(name, fmt::format("{}", number), Proto::INT,
-                      [&](auto& attribute) { attribute.set_i(number); });
-    }
-    for (const std::string_view name : of_lists) {
-      for (const int count : {1, 2, 4}) {
-        check_attribute(name, fmt::format("{} times {}", count, number), Proto::INTS,
-                        [&](auto& attribute) {
-                          for (int k = 0; k < count; ++k) attribute.add_ints(number);
-                        });
-      }
-    }
+void Mutation::attributes() {
+  check_attributes(of_integers, wrong_numbers, Proto::INT,
+                   [](Proto& attribute, int64_t number) { attribute.set_i(number); });
+  for (const int count : {1, 2, 4}) {
+    check_attributes(of_lists, wrong_numbers, Proto::INTS,
+                     [&](Proto& attribute, int64_t number) {
+                       for (int k = 0; k < count; ++k) attribute.add_ints(number);
+                     });
   }
-}
-
-void Mutation::other_attributes() {
-  for (const std::string_view name : of_texts) {
-    for (const char* text : wrong_texts) {
-      check_attribute(name, printable(text), Proto::STRING,
-                      [&](auto& attribute) { attribute.set_s(text); });
-    }
-  }
-  for (const std::string_view name : of_floats) {
-    for (const float number : wrong_floats) {
-      check_attribute(name, fmt::format("{}", number), Proto::FLOAT,
-                      [&](auto& attribute) { attribute.set_f(number); });
-    }
-  }
-  for (const std::string_view name : of_lists) {
-    check_attribute(name, "nothing", Proto::INTS, [](auto&) {});
-    check_attribute(name, "a graph", Proto::GRAPH, [](auto& attribute) {
-      attribute.mutable_g()->add_node()->add_output("y");
-    });
-  }
+  check_attributes(of_lists, Words{"nothing"}, Proto::INTS, [](auto&, auto&) {});
+  check_attributes(of_lists, Words{"a graph"}, Proto::GRAPH, [](Proto& attribute, auto&) {
+    attribute.mutable_g()->add_node()->add_output("y");
+  });
+  check_attributes(of_texts, wrong_texts, Proto::STRING,
+                   [](Proto& attribute, const char* text) { attribute.set_s(text); });
+  check_attributes(of_floats, wrong_floats, Proto::FLOAT,
+                   [](Proto& attribute, float number) { attribute.set_f(number); });
 }
 
 }  // namespace
@@ -285,8 +254,7 @@ TEST_CASE("onnx: broken models of every operator give one line of error") {
     mutation.extents();
     mutation.shapes_of_tensors();
     mutation.contents_of_tensors();
-    mutation.whole_attributes();
-    mutation.other_attributes();
+    mutation.attributes();
     checked += mutation.checked;
   }
   CHECK(checked > 10000);

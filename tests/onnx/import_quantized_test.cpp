@@ -20,17 +20,11 @@ OnnxModel& finish(OnnxModel& model) {
 }
 
 Numbers answers(const OnnxModel& model, const Numbers& x = two_samples) {
-  return answer<float>(model.imported(), x, 2);
-}
-
-template <class Wanted>
-int64_t count(const Graph& graph) {
-  return std::ranges::count_if(
-      graph.nodes(), [](const Node& node) { return std::holds_alternative<Wanted>(node.op); });
+  return answer<float>(model, x, 2);
 }
 
 /// Returns the codes q of x, and a node of com.microsoft that gives codes r.
-OnnxModel with_operator(const char* type, const std::vector<std::string>& inputs) {
+OnnxModel with_operator(const char* type, const OnnxInputs& inputs) {
   OnnxModel model({-1, 2});
   add_constants(model);
   model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"}).node(type, inputs, {"r"});
@@ -47,8 +41,8 @@ TEST_CASE("onnx quantized: values, names and quantizers are those of the file") 
         Tensor::of<float>({2, 2}, std::vector<float>{1, -2, 3, 1}));
   CHECK(model.parameters.get("fc.bias") == Tensor::of<float>({2}, std::vector<float>{1, -1}));
   CHECK(model.graph.find("fc"));
-  CHECK(count<FakeQuantize>(model.graph) == 3);
-  CHECK(count<FakeQuantizeBias>(model.graph) == 1);
+  CHECK(number_of<FakeQuantize>(model) == 3);
+  CHECK(number_of<FakeQuantizeBias>(model) == 1);
   for (const Node& node : model.graph.nodes()) {
     const auto* op = std::get_if<FakeQuantize>(&node.op);
     if (op != nullptr) CHECK(std::holds_alternative<Fixed>(op->scale_mode));
@@ -63,15 +57,15 @@ TEST_CASE(
     "quantizers do") {
   OnnxModel gemm = with_operator("QGemm", {"q", "xs", "xz", "fc.weight_quantized", "ws", "wz",
                                            "fc.bias_quantized", "ys", "yz"});
-  gemm.with("transB", int64_t{1});
+  gemm.with("transB", 1);
   CHECK(answers(finish(gemm)) == two_answers);
   CHECK(gemm.imported().graph.find("fc.weight"));
 
   OnnxModel matmul({-1, 2});
   add_constants(matmul)
-      .codes("m", {2, 2}, {4, 6, -8, 2}, s8)
       .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("QLinearMatMul", {"q", "xs", "xz", "m", "ws", "wz", "ys", "yz"}, {"r"});
+      .node("QLinearMatMul",
+            {"q", "xs", "xz", codes({2, 2}, {4, 6, -8, 2}, s8), "ws", "wz", "ys", "yz"}, {"r"});
   CHECK(answers(finish(matmul)) == Numbers{5, 1, 2, 10});
 }
 
@@ -85,7 +79,7 @@ TEST_CASE("onnx quantized: QLinearConv has scales of channels and a bias of sums
             {"r"});
   // Channels last: w = {1, 3}, bias {1, -1}; x = {1, -2, 3, 0.5}; ties to even.
   CHECK(answers(finish(model)) == Numbers{2, 2, -1, -7, 4, 8, 2, 0});
-  CHECK(count<FakeQuantizeBias>(model.imported().graph) == 1);
+  CHECK(number_of<FakeQuantizeBias>(model) == 1);
 }
 
 TEST_CASE("onnx quantized: elementwise operators of codes are functions between quantizers") {
@@ -96,7 +90,7 @@ TEST_CASE("onnx quantized: elementwise operators of codes are functions between 
   CHECK(answers(finish(leaky)) == Numbers{1, -1, 3, 0});
   OnnxModel joined =
       with_operator("QLinearConcat", {"ys", "yz", "q", "xs", "xz", "q", "xs", "xz"});
-  joined.with("axis", int64_t{1});
+  joined.with("axis", 1);
   CHECK(answers(finish(joined)) == Numbers{1, -2, 1, -2, 3, 0, 3, 0});
 }
 
@@ -104,20 +98,19 @@ TEST_CASE("onnx quantized: sums of MatMulInteger become floats by constant scale
   const auto model = [](bool product) {
     OnnxModel result({-1, 2});
     add_constants(result)
-        .codes("m", {2, 2}, {4, 6, -8, 2}, s8)
-        .floats("scales", {2}, {0.125f, 0.25f})
         .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-        .node("MatMulInteger", {"q", "m", "xz"}, {"sums"})
+        .node("MatMulInteger", {"q", codes({2, 2}, {4, 6, -8, 2}, s8), "xz"}, {"sums"})
         .node("Cast", {"sums"}, {"floats"})
-        .with("to", int64_t{onnx::TensorProto::FLOAT})
+        .with("to", 1)
         .node("Mul", {"xs", "ws"}, {"both"})
+        .floats("scales", {2}, {0.125f, 0.25f})
         .node("Mul", {product ? "both" : "scales", "floats"});
     return result;
   };
   for (const bool product : {false, true}) {
     CAPTURE(product);
     CHECK(answers(model(product)) == Numbers{5, 1, 2, 9.5f});
-    CHECK(count<FakeQuantize>(model(product).imported().graph) == 2);
+    CHECK(number_of<FakeQuantize>(model(product)) == 2);
   }
 }
 
@@ -125,14 +118,13 @@ TEST_CASE("onnx quantized: weights of 4 bits, also with scales of blocks") {
   OnnxModel model({-1, 4}, 21);
   model.floats("xs", {}, {0.5f})
       .codes("xz", {}, {0}, s8)
-      .codes("w", {4, 2}, {1, -8, 2, 7, 3, -1, -4, 5}, onnx_int4)
-      .floats("ws", {2, 2}, {0.5f, 1, 2, 0.25f})
-      .codes("wz", {2, 2}, {0, 1, -1, 0}, onnx_int4)
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
-      .node("DequantizeLinear", {"w", "ws", "wz"}, {"b"})
-      .with("axis", int64_t{0})
-      .with("block_size", int64_t{2})
+      .rounded("x", "xs", "xz", "a")
+      .node("DequantizeLinear",
+            {codes({4, 2}, {1, -8, 2, 7, 3, -1, -4, 5}, onnx_int4),
+             floats({2, 2}, {0.5f, 1, 2, 0.25f}), codes({2, 2}, {0, 1, -1, 0}, onnx_int4)},
+            {"b"})
+      .with("axis", 0)
+      .with("block_size", 2)
       .node("MatMul", {"a", "b"});
   const SavedModel imported = model.imported();
   // Columns of b: {0.5, 1, 8, -6} and {-9, 6, -0.25, 1.25}.
@@ -154,11 +146,10 @@ TEST_CASE("onnx quantized: nodes that move codes keep them, equal quantizers are
       .with("kernel_shape", Extents{2, 2})
       .node("Flatten", {"p"}, {"f"})
       .node("DequantizeLinear", {"f", "xs", "xz"}, {"a"})
-      .node("QuantizeLinear", {"a", "xs", "xz"}, {"r"})
-      .node("DequantizeLinear", {"r", "xs", "xz"});
-  const SavedModel imported = model.imported();
+      .rounded("a", "xs", "xz");
+  const OnnxModel imported = model;
   CHECK(answer<float>(imported, {1, 2, 3, 4.3f, -9, -8, -7, -6}, 2) == Numbers{4.5f, -1.5f});
-  CHECK(count<FakeQuantize>(imported.graph) == 1);
+  CHECK(number_of<FakeQuantize>(imported) == 1);
 }
 
 /// A Gemm between quantizers as PyTorch exports a converted module: codes are cast to the type
@@ -168,21 +159,18 @@ static OnnxModel converted_module() {
   add_constants(model);
   model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
       .node("Cast", {"q"}, {"cast"})
-      .with("to", int64_t{u8})
+      .with("to", u8)
       .node("DequantizeLinear", {"cast", "xs", "xz"}, {"a"})
-      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"weight"})
-      .with("axis", int64_t{0})
-      .integers("two", {2})
-      .node("ConstantOfShape", {"two"}, {"zeros"})
+      .dequantized({"fc.weight_quantized", "ws", "wz"}, "weight", 0)
+      .node("ConstantOfShape", {ints({2})}, {"zeros"})
       .node("Cast", {"zeros"}, {"bz"})
-      .with("to", int64_t{s32})
-      .node("DequantizeLinear", {"fc.bias_quantized", "bs", "bz"}, {"bias"})
-      .with("axis", int64_t{0})
+      .with("to", s32)
+      .dequantized({"fc.bias_quantized", "bs", "bz"}, "bias", 0)
       .node("Gemm", {"a", "weight", "bias"}, {"sum"})
-      .with("transB", int64_t{1})
+      .with("transB", 1)
       .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
       .node("Cast", {"r"}, {"r2"})
-      .with("to", int64_t{u8})
+      .with("to", u8)
       .node("DequantizeLinear", {"r2", "ys", "yz"});
   return model;
 }
@@ -190,8 +178,7 @@ static OnnxModel converted_module() {
 TEST_CASE("onnx quantized: casts of codes to their type change nothing") {
   const SavedModel imported = converted_module().imported();
   CHECK(answer<float>(imported, two_samples, 2) == two_answers);
-  CHECK(count<FakeQuantize>(imported.graph) ==
-        count<FakeQuantize>(quantized_gemm().imported().graph));
+  CHECK(number_of<FakeQuantize>(imported) == number_of<FakeQuantize>(quantized_gemm()));
 }
 
 TEST_CASE("onnx quantized: codes of one grid are joined") {
@@ -204,11 +191,11 @@ TEST_CASE("onnx quantized: codes of one grid are joined") {
         .node("Neg", {"x"}, {"n"})
         .node("QuantizeLinear", {"n", scale, "xz"}, {"r"})
         .node("Concat", {"q", "r"}, {"c"})
-        .with("axis", int64_t{1})
+        .with("axis", 1)
         .node("DequantizeLinear", {"c", "xs", "xz"});
     return model;
   };
-  CHECK(answer<float>(joined("xs").imported(), {1, -7}, 1) == Numbers{1, -1.5f, -1, 7});
+  CHECK(answer<float>(joined("xs"), {1, -7}, 1) == Numbers{1, -1.5f, -1, 7});
   CHECK(error_of(joined("ys")).find("it joins codes of different scales or zero points") !=
         std::string::npos);
 }

@@ -144,8 +144,8 @@ OnnxModel model_of(const Case& c, const Expected& e) {
   model.floats("w", {d, c.gates * hidden, features}, e.w)
       .floats("r", {d, c.gates * hidden, hidden}, e.r)
       .floats("b", {d, 2 * c.gates * hidden}, e.b);
-  if (c.layout == 0) model.node("Transpose", {"x"}, {"s"}).with("perm", Extents{1, 0, 2});
-  std::vector<std::string> inputs = {c.layout == 0 ? "s" : "x", "w", "r", c.biased ? "b" : ""};
+  if (c.layout == 0) model.transposed("x", {1, 0, 2}, "s");
+  OnnxInputs inputs = {c.layout == 0 ? "s" : "x", "w", "r", c.biased ? "b" : ""};
   if (c.started) {
     const Extents shape = c.layout == 0 ? Extents{d, 1, hidden} : Extents{1, d, hidden};
     model.floats("h0", shape, e.h0);
@@ -179,7 +179,7 @@ TEST_CASE("onnx: GRU, LSTM and RNN compute their formulas") {
     CAPTURE(each.direction);
     CAPTURE(each.layout);
     const Expected expected(each);
-    const SavedModel model = model_of(each, expected).imported();
+    const OnnxModel model = model_of(each, expected);
     check_close(answer(model, expected.x, samples, 0), expected.sequence());
     check_close(answer(model, expected.x, samples, 1), expected.last(expected.h));
     if (each.type != "LSTM") continue;
@@ -197,85 +197,61 @@ TEST_CASE("onnx: steps first or batch first, the last step is a node of its own"
         .floats("r", {1, 9, hidden}, expected.r)
         .floats("b", {1, 18}, expected.b)
         .integers("one", {1});
-    if (batch_first) model.node("Transpose", {"x"}, {"s"}).with("perm", Extents{1, 0, 2});
+    if (batch_first) model.transposed("x", {1, 0, 2}, "s");
     model.node("GRU", {batch_first ? "s" : "x", "w", "r", "b"}, {"all"})
         .with("hidden_size", hidden)
-        .with("linear_before_reset", int64_t{1})
+        .with("linear_before_reset", 1)
         .node("Squeeze", {"all", "one"}, {"states"});
     if (batch_first) {
-      model.node("Transpose", {"states"}, {"rows"}).with("perm", Extents{1, 0, 2});
+      model.transposed("states", {1, 0, 2}, "rows");
     }
-    auto& index = *model.graph().add_initializer();
-    index.set_name("end");
-    index.set_data_type(onnx::TensorProto::INT64);
-    index.add_int64_data(-1);
-    model.node("Gather", {batch_first ? "rows" : "states", "end"})
-        .with("axis", batch_first ? int64_t{1} : int64_t{0});
+    const onnx::TensorProto end = codes({}, {-1}, onnx::TensorProto::INT64);
+    model.node("Gather", {batch_first ? "rows" : "states", end})
+        .with("axis", batch_first ? 1 : 0);
     return model.imported();
   };
   for (const auto& [first, fixed] : {std::pair{true, false}, {false, false}, {false, true}}) {
     const SavedModel model = net(first, fixed);
     check_close(answer(model, expected.x, samples), expected.last(expected.h));
-    CHECK(std::ranges::none_of(model.graph.nodes(), [](const Node& node) {
-      return std::holds_alternative<Transpose>(node.op) ||
-             std::holds_alternative<Concat>(node.op);
-    }));
+    CHECK(number_of<Transpose>(model) + number_of<Concat>(model) == 0);
     CHECK(model.parameters.get("gru.input.weight").type.shape == Shape{9, features});
   }
 }
 
 TEST_CASE("onnx: values with steps first pass through layers, and keep their batch") {
   const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  const SavedModel model = OnnxModel({-1, 2, 3})
-                               .floats("w", {3, 2}, {1, 0, 0, 1, 1, 1})
-                               .floats("b", {2}, {0.5f, -20})
-                               .integers("two", {0, -1})
-                               .node("Transpose", {"x"}, {"s"})
-                               .with("perm", Extents{1, 0, 2})
-                               .node("MatMul", {"s", "w"}, {"m"})
-                               .node("Add", {"b", "m"}, {"a"})
-                               .node("Relu", {"a"}, {"r"})
-                               .node("Transpose", {"r"}, {"t"})
-                               .with("perm", Extents{1, 0, 2})
-                               .node("Flatten", {"t"})
-                               .imported();
+  const OnnxModel model = OnnxModel({-1, 2, 3})
+                              .integers("two", {0, -1})
+                              .transposed("x", {1, 0, 2}, "s")
+                              .node("MatMul", {"s", floats({3, 2}, {1, 0, 0, 1, 1, 1})}, {"m"})
+                              .node("Add", {floats({2}, {0.5f, -20}), "m"}, {"a"})
+                              .node("Relu", {"a"}, {"r"})
+                              .transposed("r", {1, 0, 2}, "t")
+                              .node("Flatten", {"t"});
   check_close(answer(model, x, 2), {4.5, 0, 10.5, 0, 16.5, 0, 22.5, 3});
-  CHECK(
-      error_of(OnnxModel({-1, 2, 3})
-                   .node("Transpose", {"x"}, {"s"})
-                   .with("perm", Extents{1, 0, 2})
-                   .node("Softmax", {"s"})) ==
-      "m.onnx: node 'the Softmax' (Softmax): input 0 has its batch on axis 1, expected axis 0");
+  refused(OnnxModel({-1, 2, 3}).transposed("x", {1, 0, 2}, "s").node("Softmax", {"s"}),
+          "node 'the Softmax' (Softmax): input 0 has its batch on axis 1, expected axis 0");
 }
 
 TEST_CASE("onnx: recurrent operators that compute something else are refused") {
-  const auto refused = [](const std::string& text, const auto& change) {
-    const Case lstm{.type = "LSTM", .gates = 4};
-    const Expected expected(lstm);
-    OnnxModel model = model_of(lstm, expected);
-    change(model, *model.graph().mutable_node(1));
-    CHECK(error_of(model) == "m.onnx: node 'the LSTM' (LSTM): " + text);
-  };
-  refused("attribute clip is not supported",
-          [](OnnxModel& model, auto&) { model.with("clip", 3.0f); });
-  refused("attribute input_forget is 1, only 0 is supported",
-          [](OnnxModel& model, auto&) { model.with("input_forget", int64_t{1}); });
-  refused("the activation Relu is not supported, expected 3 activations",
-          [](OnnxModel&, onnx::NodeProto& node) {
-            auto& attribute = *node.add_attribute();
-            attribute.set_name("activations");
-            attribute.set_type(onnx::AttributeProto::STRINGS);
-            for (const char* each : {"Sigmoid", "Relu"}) attribute.add_strings(each);
-          });
-  refused(
-      "the batch is on axis 0, expected axis 1: export with batch_first=True, or with the "
-      "batch as the dynamic axis",
-      [](OnnxModel&, onnx::NodeProto& node) { node.set_input(0, "x"); });
-  refused("input 1 must be floats [1, 12, 2], got [1, 12, 3]",
-          [](OnnxModel&, onnx::NodeProto& node) { node.set_input(1, "r"); });
-  refused("sequence_lens has 2, only whole sequences of 3 steps are supported",
-          [](OnnxModel& model, onnx::NodeProto& node) {
-            model.integers("n", {3, 2});
-            node.add_input("n");
-          });
+  const Case lstm{.type = "LSTM", .gates = 4};
+  const OnnxModel valid = model_of(lstm, Expected(lstm));
+  const std::string place = "node 'the LSTM' (LSTM): ";
+  refused(OnnxModel(valid).with("clip", 3.0f), place + "attribute clip is not supported");
+  refused(OnnxModel(valid).with("input_forget", 1),
+          place + "attribute input_forget is 1, only 0 is supported");
+  OnnxModel relu = valid;
+  auto& attribute = *relu.last().add_attribute();
+  attribute.set_name("activations");
+  attribute.set_type(onnx::AttributeProto::STRINGS);
+  for (const char* each : {"Sigmoid", "Relu"}) attribute.add_strings(each);
+  refused(relu, place + "the activation Relu is not supported, expected 3 activations");
+  refused(OnnxModel(valid).input(0, "x"),
+          place +
+              "the batch is on axis 0, expected axis 1: export with batch_first=True, or with "
+              "the batch as the dynamic axis");
+  refused(OnnxModel(valid).input(1, "r"),
+          place + "input 1 must be floats [1, 12, 2], got [1, 12, 3]");
+  refused(OnnxModel(valid).integers("n", {3, 2}).input(4, "n"),
+          place + "sequence_lens has 2, only whole sequences of 3 steps are supported");
 }

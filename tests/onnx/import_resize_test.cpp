@@ -1,13 +1,11 @@
 // Resize of ONNX models, against plain loops of its definition.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <utility>
 
-#include "qtape/tests/support/onnx_nets.h"
+#include "qtape/tests/onnx/onnx_arrays.h"
 
 using namespace qtape;
-using namespace qtape::test::onnx_nets;
+using namespace qtape::test::onnx_models;
 
 namespace {
 
@@ -29,7 +27,7 @@ int64_t rounded(const std::string& mode, double at, int64_t extent) {
 
 OnnxGiven nearest(const OnnxGiven& x, size_t axis, int64_t out, double scale,
                   const std::string& mode, const std::string& rounding) {
-  Numbers places;
+  Extents places;
   for (int64_t i = 0; i < out; ++i) {
     const double at = position(mode, static_cast<double>(i), static_cast<double>(x.shape[axis]),
                                static_cast<double>(out), scale);
@@ -40,7 +38,7 @@ OnnxGiven nearest(const OnnxGiven& x, size_t axis, int64_t out, double scale,
 
 OnnxGiven linear(const OnnxGiven& x, size_t axis, int64_t out, double scale,
                  const std::string& mode) {
-  Numbers low, high;
+  Extents low, high;
   std::vector<double> part;
   for (int64_t i = 0; i < out; ++i) {
     const double last = static_cast<double>(x.shape[axis] - 1);
@@ -78,25 +76,25 @@ TEST_CASE("onnx resize: nearest neighbours in all modes, up and down, by sizes a
       CAPTURE(rounding);
       for (const auto& [h, w] :
            {std::pair<int64_t, int64_t>{12, 10}, {9, 4}, {1, 5}, {6, 15}}) {
-        OnnxNet model(x.shape);
-        model.add("Resize", {"", "", model.integers({1, 2, h, w})})
-            .set("mode", "nearest")
-            .set("coordinate_transformation_mode", place.c_str())
-            .set("nearest_mode", rounding.c_str());
+        OnnxModel model(x.shape, 18);
+        model.then("Resize", {"", "", ints({1, 2, h, w})})
+            .with("mode", "nearest")
+            .with("coordinate_transformation_mode", place.c_str())
+            .with("nearest_mode", rounding.c_str());
         const OnnxGiven rows = nearest(x, 2, h, static_cast<double>(h) / 6, place, rounding);
-        CHECK(model.answer(x) ==
+        CHECK(answer(model, x) ==
               nearest(rows, 3, w, static_cast<double>(w) / 5, place, rounding).values);
       }
     }
   }
-  OnnxNet model(x.shape);
-  model.add("Resize", {"", model.floats({1, 1, 1.5f, 0.5f})})
-      .set("coordinate_transformation_mode", "asymmetric")
-      .set("nearest_mode", "floor");
-  CHECK(model.answer(x) == along(along(x, 2, {0, 0, 1, 2, 2, 3, 4, 4, 5}), 3, {0, 2}).values);
-  OnnxNet whole(x.shape);
-  whole.add("Resize", {"", whole.floats({1, 1, 2, 3})});
-  CHECK(number_of<Upsample>(whole.imported()) == 1);
+  OnnxModel model(x.shape, 18);
+  model.then("Resize", {"", floats({4}, {1, 1, 1.5f, 0.5f})})
+      .with("coordinate_transformation_mode", "asymmetric")
+      .with("nearest_mode", "floor");
+  CHECK(answer(model, x) == along(along(x, 2, {0, 0, 1, 2, 2, 3, 4, 4, 5}), 3, {0, 2}).values);
+  OnnxModel whole(x.shape, 18);
+  whole.then("Resize", {"", floats({4}, {1, 1, 2, 3})});
+  CHECK(number_of<Upsample>(whole) == 1);
 }
 
 TEST_CASE("onnx resize: linear interpolation in all modes, over one axis and two") {
@@ -104,14 +102,14 @@ TEST_CASE("onnx resize: linear interpolation in all modes, over one axis and two
   for (const std::string place : places) {
     CAPTURE(place);
     for (const auto& [h, w] : {std::pair<int64_t, int64_t>{12, 10}, {9, 4}, {1, 5}, {6, 15}}) {
-      OnnxNet model(x.shape);
-      model.add("Resize", {"", "", model.integers({h, w})})
-          .set("mode", "linear")
-          .set("axes", {2, 3})
-          .set("coordinate_transformation_mode", place.c_str());
+      OnnxModel model(x.shape, 18);
+      model.then("Resize", {"", "", ints({h, w})})
+          .with("mode", "linear")
+          .with("axes", Extents{2, 3})
+          .with("coordinate_transformation_mode", place.c_str());
       const OnnxGiven rows = linear(x, 2, h, static_cast<double>(h) / 6, place);
       const OnnxGiven wanted = linear(rows, 3, w, static_cast<double>(w) / 5, place);
-      const std::vector<float> got = model.answer(x);
+      const std::vector<float> got = answer(model, x);
       REQUIRE(got.size() == wanted.values.size());
       for (size_t i = 0; i < got.size(); ++i) {
         CHECK(got[i] == doctest::Approx(wanted.values[i]).epsilon(1e-6));

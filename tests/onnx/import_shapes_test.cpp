@@ -1,33 +1,20 @@
 // Numbers that ONNX models compute from shapes.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
 #include "qtape/onnx/import/batch_numbers.h"
-#include "qtape/tests/support/onnx_models.h"
+#include "qtape/tests/onnx/onnx_model.h"
 
 using namespace qtape;
 using namespace qtape::test::onnx_models;
 
 namespace {
 
-using Numbers = std::vector<int64_t>;
-
-void add_integers(onnx::GraphProto& graph, const char* name, const Numbers& numbers) {
-  set_integers(add_node(graph, "Constant", {}, name), "value_ints", numbers);
+/// Returns a model with input x [batch, 6, 4] and the extents `all` of x.
+OnnxModel shaped(int64_t batch = 0) {
+  return OnnxModel({batch, 6, 4}).node("Shape", {"x"}, {"all"});
 }
 
-/// Returns the output's shape of a model with input x [batch, 6, 4] that is reshaped to
-/// `shape`, which `build` computes.
-template <class Build>
-Shape reshaped(const Build& build, int64_t batch = 0) {
-  const SavedModel model = parse_onnx(model_of({batch, 6, 4},
-                                               [&](auto& graph, auto&) {
-                                                 add_node(graph, "Shape", {"x"}, "all");
-                                                 build(graph);
-                                                 add_node(graph, "Reshape", {"x", "shape"});
-                                               }),
-                                      "m");
-  return model.graph[model.graph.outputs()[0]].type.shape;
+/// Adds a Reshape of x to `shape`; returns the shape of the output.
+Shape reshaped(OnnxModel model, const OnnxInput& shape) {
+  return answer_shape(model.node("Reshape", {"x", shape}).imported());
 }
 
 int64_t folded(std::string_view op, int64_t a, int64_t b, int64_t samples = 0) {
@@ -90,119 +77,68 @@ TEST_CASE("onnx: numbers that depend on the batch in other ways are refused") {
 
 TEST_CASE("onnx: shapes are computed as exporters write them") {
   // x.view(x.size(0), 2, x.size(1) // 2, -1)
-  CHECK(reshaped([](auto& graph) {
-          for (const char* axis : {"0", "1"}) {
-            const std::string name(axis);
-            add_integers(graph, ("i" + name).c_str(), {std::stoll(name)});
-            add_node(graph, "Gather", {"all", "i" + name}, ("e" + name).c_str());
-          }
-          add_integers(graph, "two", {2});
-          add_integers(graph, "rest", {-1});
-          add_node(graph, "Div", {"e1", "two"}, "half");
-          add_node(graph, "Concat", {"e0", "two", "half", "rest"}, "shape");
-        }) == Shape{1, 2, 3, 4});
+  CHECK(reshaped(shaped()
+                     .node("Gather", {"all", ints({0})}, {"e0"})
+                     .node("Gather", {"all", ints({1})}, {"e1"})
+                     .node("Div", {"e1", ints({2})}, {"half"})
+                     .node("Concat", {"e0", ints({2}), "half", ints({-1})}, {"shape"}),
+                 "shape") == Shape{1, 2, 3, 4});
   // x.flatten(0, 1) and back
-  CHECK(reshaped([](auto& graph) {
-          add_integers(graph, "factor", {6});
-          add_integers(graph, "zero", {0});
-          add_integers(graph, "one", {1});
-          add_node(graph, "Slice", {"all", "zero", "one"}, "first");
-          add_node(graph, "Mul", {"first", "factor"}, "rows");
-          add_integers(graph, "four", {4});
-          add_node(graph, "Concat", {"rows", "four"}, "shape");
-        }) == Shape{6, 4});
-  CHECK(reshaped([](auto& graph) { add_integers(graph, "shape", {-1, 2}); }) == Shape{12, 2});
-  CHECK(reshaped([](auto& graph) { add_integers(graph, "shape", {18, 4}); }, 3) == Shape{6, 4});
-  CHECK(reshaped(
-            [](auto& graph) {
-              add_integers(graph, "shape", {3, -1});
-            },
-            3) == Shape{1, 24});
+  CHECK(reshaped(shaped()
+                     .node("Slice", {"all", ints({0}), ints({1})}, {"first"})
+                     .node("Mul", {"first", ints({6})}, {"rows"})
+                     .node("Concat", {"rows", ints({4})}, {"shape"}),
+                 "shape") == Shape{6, 4});
+  CHECK(reshaped(shaped(), ints({-1, 2})) == Shape{12, 2});
+  CHECK(reshaped(shaped(3), ints({18, 4})) == Shape{6, 4});
+  CHECK(reshaped(shaped(3), ints({3, -1})) == Shape{1, 24});
   // expand: where(shape == -1, 1, shape)
-  CHECK(reshaped([](auto& graph) {
-          add_integers(graph, "ones", {1, 1, 1});
-          add_integers(graph, "minus", {-1});
-          add_node(graph, "Equal", {"all", "minus"}, "open");
-          add_node(graph, "Where", {"open", "ones", "all"}, "shape");
-        }) == Shape{1, 6, 4});
+  CHECK(reshaped(shaped()
+                     .node("Equal", {"all", ints({-1})}, {"open"})
+                     .node("Where", {"open", ints({1, 1, 1}), "all"}, {"shape"}),
+                 "shape") == Shape{1, 6, 4});
 }
 
 TEST_CASE("onnx: rows of a sample that are joined with the batch stay together") {
-  refused("m.onnx: node 'the Reshape' (Reshape): reshaping to [8, 3] would mix samples",
-          {0, 6, 4}, [](auto& graph, auto&) {
-            add_integers(graph, "shape", {8, 3});
-            add_node(graph, "Reshape", {"x", "shape"});
-          });
-  refused(
-      "m.onnx: node 'the Reshape' (Reshape): 24 elements of a sample do not fit [5 batch, 4]",
-      {0, 6, 4}, [](auto& graph, auto&) {
-        add_node(graph, "Shape", {"x"}, "all");
-        add_integers(graph, "zero", {0});
-        add_integers(graph, "five", {5});
-        add_integers(graph, "four", {4});
-        add_node(graph, "Gather", {"all", "zero"}, "first");
-        add_node(graph, "Mul", {"first", "five"}, "rows");
-        add_node(graph, "Concat", {"rows", "four"}, "shape");
-        add_node(graph, "Reshape", {"x", "shape"});
-      });
-  refused("m.onnx: node 'the Add' (Add): inputs have 1 and 6 rows for each sample", {0, 6, 4},
-          [](auto& graph, auto&) {
-            add_integers(graph, "shape", {-1, 4});
-            add_integers(graph, "flat", {0, -1});
-            add_node(graph, "Reshape", {"x", "flat"}, "a");
-            add_node(graph, "Reshape", {"x", "shape"}, "b");
-            add_node(graph, "Add", {"a", "b"});
-          });
+  refused(OnnxModel({0, 6, 4}).node("Reshape", {"x", ints({8, 3})}),
+          "node 'the Reshape' (Reshape): reshaping to [8, 3] would mix samples");
+  refused(shaped()
+              .node("Gather", {"all", ints({0})}, {"first"})
+              .node("Mul", {"first", ints({5})}, {"rows"})
+              .node("Concat", {"rows", ints({4})}, {"shape"})
+              .node("Reshape", {"x", "shape"}),
+          "node 'the Reshape' (Reshape): 24 elements of a sample do not fit [5 batch, 4]");
+  refused(OnnxModel({0, 6, 4})
+              .node("Reshape", {"x", ints({0, -1})}, {"a"})
+              .node("Reshape", {"x", ints({-1, 4})}, {"b"})
+              .node("Add", {"a", "b"}),
+          "node 'the Add' (Add): inputs have 1 and 6 rows for each sample");
 }
 
 TEST_CASE("onnx: constants are computed with broadcasting") {
-  const auto weights = [](const auto& build) {
-    return parse_onnx(model_of({1, 2},
-                               [&](auto& graph, auto&) {
-                                 add_floats(graph, "a", {2, 2}, {1, 4, 9, 16});
-                                 add_floats(graph, "b", {2}, {1, 2});
-                                 build(graph);
-                                 add_node(graph, "MatMul", {"x", "w"});
-                               }),
-                      "m")
-        .parameters.get("w");
+  const OnnxModel given =
+      OnnxModel({1, 2}).floats("a", {2, 2}, {1, 4, 9, 16}).floats("b", {2}, {1, 2});
+  const auto weights = [](OnnxModel model) {
+    return model.node("MatMul", {"x", "w"}).imported().parameters.get("w");
   };
-  const auto matrix = [](std::vector<float> columns) {
-    return Tensor::of<float>({2, 2}, columns);
-  };
-  CHECK(weights([](auto& graph) {
-          add_node(graph, "Div", {"a", "b"}, "w");
-        }) == matrix({1, 9, 2, 8}));
-  CHECK(weights([](auto& graph) { add_node(graph, "Sqrt", {"a"}, "w"); }) ==
-        matrix({1, 3, 2, 4}));
-  CHECK(weights([](auto& graph) {
-          add_node(graph, "Expand", {"b", "s"}, "w");
-          add_integers(graph, "s", {2, 2});
-          graph.mutable_node()->SwapElements(0, 1);
-        }) == matrix({1, 1, 2, 2}));
-  CHECK(weights([](auto& graph) {
-          auto& sum = add_node(graph, "ReduceL2", {"a"}, "n");
-          set_integers(sum, "axes", {1});
-          add_node(graph, "Mul", {"n", "n"}, "m");
-          add_node(graph, "Sub", {"a", "a"}, "z");
-          add_node(graph, "Max", {"z", "b"}, "w");
-        }) == matrix({1, 1, 2, 2}));
+  const auto matrix = [](const Numbers& columns) { return Tensor::of<float>({2, 2}, columns); };
+  CHECK(weights(OnnxModel(given).node("Div", {"a", "b"}, {"w"})) == matrix({1, 9, 2, 8}));
+  CHECK(weights(OnnxModel(given).node("Sqrt", {"a"}, {"w"})) == matrix({1, 3, 2, 4}));
+  CHECK(weights(OnnxModel(given).node("Expand", {"b", ints({2, 2})}, {"w"})) ==
+        matrix({1, 1, 2, 2}));
+  CHECK(weights(OnnxModel(given)
+                    .node("ReduceL2", {"a"}, {"n"})
+                    .with("axes", Extents{1})
+                    .node("Mul", {"n", "n"}, {"m"})
+                    .node("Sub", {"a", "a"}, {"z"})
+                    .node("Max", {"z", "b"}, {"w"})) == matrix({1, 1, 2, 2}));
 }
 
 TEST_CASE("onnx: constants of the batch extent repeat for each sample") {
-  const SavedModel model =
-      parse_onnx(model_of({0, 4},
-                          [](auto& graph, auto&) {
-                            add_node(graph, "Shape", {"x"}, "shape");
-                            add_node(graph, "ConstantOfShape", {"shape"}, "z");
-                            add_node(graph, "Add", {"x", "z"});
-                          }),
-                 "m");
-  CHECK(model.graph[model.graph.outputs()[0]].type.shape == Shape{1, 4});
-  refused("m.onnx: node 'the MatMul' (MatMul): input 1, 'z', depends on the number of samples",
-          {0, 4}, [](auto& graph, auto&) {
-            add_node(graph, "Shape", {"x"}, "shape");
-            add_node(graph, "ConstantOfShape", {"shape"}, "z");
-            add_node(graph, "MatMul", {"x", "z"});
-          });
+  const OnnxModel zeros = OnnxModel({0, 4})
+                              .node("Shape", {"x"}, {"shape"})
+                              .node("ConstantOfShape", {"shape"}, {"z"});
+  CHECK(answer_shape(OnnxModel(zeros).node("Add", {"x", "z"})) == Shape{1, 4});
+  refused(OnnxModel(zeros).node("MatMul", {"x", "z"}),
+          "node 'the MatMul' (MatMul): input 1, 'z', depends on the number of samples");
 }

@@ -26,9 +26,9 @@ struct OperatorModel {
   std::vector<std::pair<const char*, Value>> attributes = {};
   int64_t opset = 17;
   int32_t x_type = onnx::TensorProto::FLOAT;
-  /// Inputs of an operator of codes: x, q, its codes, s and z, scale and zero point of all
+  /// OnnxInputs of an operator of codes: x, q, its codes, s and z, scale and zero point of all
   /// codes, w and b, codes of weights and bias; empty for operators of values.
-  std::vector<std::string> coded = {};
+  OnnxInputs coded = {};
   Extents weights = {};
 
   /// Returns a model of an operator of codes.
@@ -57,21 +57,16 @@ struct OperatorModel {
   OnnxModel model() const {
     if (!coded.empty()) return model_of_codes();
     OnnxModel made(x, opset, x_type);
-    std::vector<std::string> inputs = {"x"};
+    OnnxInputs inputs = {"x"};
     for (const Extents& extents : floats) {
-      inputs.push_back(fmt::format("f{}", inputs.size()));
-      int64_t n = 1;
-      for (const int64_t each : extents) n *= each;
-      made.floats(inputs.back(), extents, Numbers(static_cast<size_t>(n), 1));
+      const auto n = static_cast<size_t>(Shape(extents).elements());
+      inputs.emplace_back(onnx_models::floats(extents, Numbers(n, 1)));
     }
-    for (const Extents& numbers : integers) {
-      inputs.push_back(fmt::format("i{}", inputs.size()));
-      made.integers(inputs.back(), numbers);
-    }
+    for (const Extents& numbers : integers) inputs.emplace_back(ints(numbers));
     if (type == "Where") std::swap(inputs[0], inputs.back());
     if (type == "Constant" || type == "Shape") {
       made.node("Relu", {"x"});
-      inputs = type == "Shape" ? std::vector<std::string>{"x"} : std::vector<std::string>{};
+      inputs = type == "Shape" ? OnnxInputs{"x"} : OnnxInputs{};
     }
     made.node(type, inputs, {made.graph().node_size() > 0 ? "unread" : "y"});
     for (const auto& [name, value] : attributes) {
@@ -164,8 +159,8 @@ inline std::vector<OperatorModel> particular_operators() {
 inline std::vector<OperatorModel> code_operators() {
   const Extents image = {-1, 4, 6, 6}, rows = {-1, 4};
   const int64_t one = 1;
-  const std::vector<std::string> single = {"q", "s", "z", "s", "z"};
-  const auto of = [](const char* type, const Extents& x, const std::vector<std::string>& coded,
+  const OnnxInputs single = {"q", "s", "z", "s", "z"};
+  const auto of = [](const char* type, const Extents& x, const OnnxInputs& coded,
                      const Extents& weights = {}) {
     return OperatorModel{.type = type, .x = x, .coded = coded, .weights = weights};
   };

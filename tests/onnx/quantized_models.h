@@ -27,17 +27,14 @@ inline OnnxModel& add_constants(OnnxModel& model) {
 inline OnnxModel quantized_gemm() {
   OnnxModel model({-1, 2});
   add_constants(model);
-  model.node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
+  model.rounded("x", "xs", "xz", "a")
       .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"},
             {"fc.weight_DequantizeLinear_Output"})
-      .with("axis", int64_t{0})
-      .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
-      .with("axis", int64_t{0})
+      .with("axis", 0)
+      .dequantized({"fc.bias_quantized", "bs"}, "fc.bias", 0)
       .node("Gemm", {"a", "fc.weight_DequantizeLinear_Output", "fc.bias"}, {"sum"})
-      .with("transB", int64_t{1})
-      .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
-      .node("DequantizeLinear", {"r", "ys", "yz"});
+      .with("transB", 1)
+      .rounded("sum", "ys", "yz");
   return model;
 }
 

@@ -29,16 +29,12 @@ OnnxModel classifier() {
       .floats("bs", {out}, Numbers(out, 0.01f / 255))
       .floats("ys", {}, {0.125f})
       .codes("yz", {}, {0}, s8)
-      .node("QuantizeLinear", {"x", "xs", "xz"}, {"q"})
-      .node("DequantizeLinear", {"q", "xs", "xz"}, {"a"})
-      .node("DequantizeLinear", {"fc.weight_quantized", "ws", "wz"}, {"w"})
-      .with("axis", int64_t{0})
-      .node("DequantizeLinear", {"fc.bias_quantized", "bs"}, {"fc.bias"})
-      .with("axis", int64_t{0})
+      .rounded("x", "xs", "xz", "a")
+      .dequantized({"fc.weight_quantized", "ws", "wz"}, "w", 0)
+      .dequantized({"fc.bias_quantized", "bs"}, "fc.bias", 0)
       .node("Gemm", {"a", "w", "fc.bias"}, {"sum"})
-      .with("transB", int64_t{1})
-      .node("QuantizeLinear", {"sum", "ys", "yz"}, {"r"})
-      .node("DequantizeLinear", {"r", "ys", "yz"});
+      .with("transB", 1)
+      .rounded("sum", "ys", "yz");
   return model;
 }
 

@@ -14,8 +14,6 @@ check "none in another way" test -z "$("$tool" train --help | grep -F ' in [')"
 check "commands in groups" same "Models: Quantization and training: Integers: " "$("$tool" --help | sed -n '/^[A-Z].*:$/p' | grep -v '^[OUS][a-z]*:' | tr '\n' ' ')"
 check "bits out of range" exits 2 '--weight-bits: expected 0 (float) or 2 to 16, got 17' "$train" --weight-bits 17
 check "one bit" exits 2 '--activation-bits: expected 0 (float) or 2 to 16, got 1' "$train" --activation-bits 1
-check "text for a number" exits 2 '--epochs: expected 1 to 100000, got many' "$train" --epochs many
-check "unknown estimator" exits 2 '--ste' "$train" --ste Tahn
 check "negative delay" exits 2 '--quantize-after: expected 0 or more, got -1' "$train" --quantize-after -1
 check "number of more than 64 bits" exits 2 '--seed: expected 0 or more, got 9223372036854775808' "$train" --seed 9223372036854775808
 check "batch above the data" exits 2 'batch must be in 1..100, the number of training samples, got 101' "$train" --samples 100 --batch 101

@@ -18,7 +18,6 @@ check "of weights, too" exits 2 'MovingAverage' "$tool" calibrate "$work/f.json"
 check "before a file is read" exits 2 'mse2' "$tool" calibrate "$work/none.json" --observer mse2
 check "a float model has none to report on" exits 1 "f.json: the model has no quantizers: train it with them, or insert and calibrate them" "$tool" quantizers "$work/f.json"
 check "--output needs one observer" exits 2 '--output needs one observer' "$tool" calibrate "$work/f.json" --observer all --save "$work/x.json"
-check "a float model does not convert" exits 1 'the model has no quantizers: train it with them' "$tool" convert "$work/f.json" -o "$work/x.json"
 check "nothing is written then" test ! -e "$work/x.json"
 
 "$train" "${short[@]}" --weight-bits 0 --activation-bits 8 --save "$work/p.json" >/dev/null

@@ -19,7 +19,6 @@ check "standard output" test "$("$tool" report "$work/runs/a" -o - | sha256sum)"
 
 # What is read is not written.
 check "the page over a record" exits 2 "qtape: --output: $work/runs/a/run.json is the file to read" "$tool" report "$work/runs/a" -o "$work/runs/a/run.json"
-check "numbers over a record" exits 2 "qtape: --json: $work/runs/a/run.json is the file to read" "$tool" report "$work/runs/a" -o "$work/n.html" --json "$work/runs/a/run.json"
 check "numbers over data" exits 2 "qtape: --json: $work/x.npy is the file to read" "$tool" train "$work/m.json" "${of_data[@]}" --json "$work/x.npy"
 check "numbers over the record to come" exits 2 "qtape: --json: $work/runs/c/run.json is already the file of --report" "$tool" train "$work/m.json" "${of_data[@]}" --report "$work/runs/c" --json "$work/runs/c/run.json"
 mkdir -p "$work/runs/d" && cp -r "$work/runs/a" "$work/runs/d/a"

@@ -25,7 +25,6 @@ check "resume honours the schedule" same_field parameters_sha256 "$work/whole.js
 killed=$work/killed.json
 check "missing checkpoint" exits 1 "$work/none.json: cannot open: No such file or directory" "$train" --resume "$work/none.json"
 check "setting beside resume" exits 2 '--lr: the checkpoint is from a run with ' "$train" --resume "$killed" --lr 0.5
-check "optional setting beside resume" exits 2 '--freeze-after: the checkpoint is from a run with ' "$train" --resume "$killed" --freeze-after 3
 check "a model is no checkpoint" exits 1 'the file is not a checkpoint' "$train" --resume "$work/m.json"
 sed 's/"epochs":40/"epochs":9223372036854775807/' "$killed" >"$work/epochs.json"
 check "absurd checkpoint" exits 1 'epochs must be in 1..100000, got 9223372036854775807' "$train" --resume "$work/epochs.json"

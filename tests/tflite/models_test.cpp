@@ -15,6 +15,7 @@ namespace {
 
 using Numbers = std::vector<float>;
 using Extents = std::vector<int32_t>;
+using Texts = std::vector<std::string>;
 
 /// Returns output 0 for the values of inputs, in order.
 Numbers answer(const SavedModel& model, const std::vector<Numbers>& inputs) {
@@ -62,14 +63,20 @@ Numbers of_two(Builtin op, const Numbers& x, const Numbers& other, bool constant
                 constant ? std::vector<Numbers>{x} : std::vector<Numbers>{x, other});
 }
 
+TfliteBuilder relu(const Extents& shape) {
+  TfliteBuilder b;
+  const int32_t x = b.input(b.floats("x", shape)), y = b.output(b.floats("y", shape));
+  b.op(Builtin::Relu, {x}, y);
+  return b;
+}
+
 }  // namespace
 
 TEST_CASE("tflite models: convolutions have SAME padding, strides, and channels last") {
   // x [1, 3, 3, 1] by filters [2, 2, 2, 1] at stride 2: windows from (0, 0) to (2, 2).
   TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 3, 3, 1}), y = b.floats("y", {1, 2, 2, 2});
-  b.input(x);
-  b.output(y);
+  const int32_t x = b.input(b.floats("x", {1, 3, 3, 1})),
+                y = b.output(b.floats("y", {1, 2, 2, 2}));
   const int32_t w = b.constant("w", {2, 2, 2, 1}, {1, 2, 3, 4, -1, 0, 0, 1});
   const int32_t c = b.constant("b", {2}, {0.5f, -0.5f});
   b.op(Builtin::Conv2d, {x, w, c}, y, Conv2dOptions{.stride_w = 2, .stride_h = 2});
@@ -85,9 +92,8 @@ TEST_CASE("tflite models: convolutions have SAME padding, strides, and channels 
 TEST_CASE("tflite models: depthwise filters are stored by taps") {
   // Output o reads channel o / 2.
   TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 1, 2, 2}), y = b.floats("y", {1, 1, 1, 4});
-  b.input(x);
-  b.output(y);
+  const int32_t x = b.input(b.floats("x", {1, 1, 2, 2})),
+                y = b.output(b.floats("y", {1, 1, 1, 4}));
   const int32_t w = b.constant("w", {1, 1, 2, 4}, {1, 2, 3, 4, 10, 20, 30, 40});
   const DepthwiseConv2dOptions options{.padding = PaddingType::Valid,
                                        .stride_w = 1,
@@ -102,9 +108,7 @@ TEST_CASE("tflite models: depthwise filters are stored by taps") {
 
 TEST_CASE("tflite models: fully connected layers flatten their operand and are limited") {
   TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 2, 2}), y = b.floats("y", {1, 2});
-  b.input(x);
-  b.output(y);
+  const int32_t x = b.input(b.floats("x", {1, 2, 2})), y = b.output(b.floats("y", {1, 2}));
   const int32_t w = b.constant("w", {2, 4}, {1, 1, 1, 1, 1, -1, 1, -1});
   b.op(Builtin::FullyConnected, {x, w}, y,
        FullyConnectedOptions{.activation = Activation::Relu6});
@@ -190,24 +194,20 @@ TEST_CASE("tflite models: functions of each element, and softmax") {
 
 TEST_CASE("tflite models: weights of codes for values in floats become floats") {
   TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 2}), y = b.floats("y", {1, 2});
-  b.input(x);
-  b.output(y);
+  const int32_t x = b.input(b.floats("x", {1, 2})), y = b.output(b.floats("y", {1, 2}));
   const int32_t w = b.constant_codes("w", {2, 2}, {1, -2, 3, 4}, {0.5f, 0.25f});
   b.op(Builtin::FullyConnected, {x, w, b.constant("b", {2}, {1, 0})}, y);
-  std::vector<std::string> notes;
+  Texts notes;
   CHECK(answer(b.imported(&notes), {{1, 2}}) == Numbers{-0.5f, 2.75f});
-  REQUIRE(notes.size() == 1);
-  CHECK(notes[0] ==
-        "codes of weights that become floats, since TensorFlow Lite quantizes the other "
-        "operand anew in each run: 'w'");
+  CHECK(notes ==
+        Texts{"codes of weights that become floats, since TensorFlow Lite quantizes the other "
+              "operand anew in each run: 'w'"});
 }
 
 TEST_CASE("tflite models: names in use get a number, tensors without a name their index") {
   TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 2}), h = b.floats("x", {1, 2}), y = b.floats("", {1, 2});
-  b.input(x);
-  b.output(y);
+  const int32_t x = b.input(b.floats("x", {1, 2})), h = b.floats("x", {1, 2}),
+                y = b.output(b.floats("", {1, 2}));
   b.op(Builtin::Relu, {x}, h);
   b.op(Builtin::Relu6, {h}, y);
   const Graph graph = b.imported().graph;
@@ -217,10 +217,8 @@ TEST_CASE("tflite models: names in use get a number, tensors without a name thei
 
 TEST_CASE("tflite models: everything that is not supported is named at once") {
   TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 2}), q = b.codes("q", {1, 2}, 0.5f, 0),
-                h = b.floats("h", {1, 2}), y = b.floats("y", {1, 2});
-  b.input(x);
-  b.output(y);
+  const int32_t x = b.input(b.floats("x", {1, 2})), q = b.codes("q", {1, 2}, 0.5f, 0),
+                h = b.floats("h", {1, 2}), y = b.output(b.floats("y", {1, 2}));
   b.op(Builtin::Relu, {x}, h);
   b.model().operators.back().op = static_cast<Builtin>(42);
   b.op(Builtin::Quantize, {x}, q);
@@ -237,24 +235,14 @@ TEST_CASE("tflite models: everything that is not supported is named at once") {
 }
 
 TEST_CASE("tflite models: a model in floats is no program") {
-  TfliteBuilder b;
-  const int32_t x = b.floats("x", {1, 2}), y = b.floats("y", {1, 2});
-  b.input(x);
-  b.output(y);
-  b.op(Builtin::Relu, {x}, y);
-  CHECK(test::error_text<FormatError>([&] { (void)parse_tflite(b.bytes()); }) ==
-        "computes in floats, expected INT8 or INT16; qtape import reads it as a model");
+  CHECK(test::error_text<FormatError>([&] {
+          (void)parse_tflite(relu({1, 2}).bytes());
+        }) == "computes in floats, expected INT8 or INT16; qtape import reads it as a model");
 }
 
 TEST_CASE("tflite models: a file whose tensors do not begin with 1 has no batch") {
-  TfliteBuilder b;
-  const int32_t x = b.floats("x", {3, 2}), y = b.floats("y", {3, 2});
-  b.input(x);
-  b.output(y);
-  b.op(Builtin::Relu, {x}, y);
-  std::vector<std::string> notes;
-  CHECK(!b.imported(&notes).graph.batch());
-  REQUIRE(notes.size() == 1);
-  CHECK(notes[0] ==
-        "axis 0 of a tensor is not 1: all extents are those of the file, also the first");
+  Texts notes;
+  CHECK(!relu({3, 2}).imported(&notes).graph.batch());
+  CHECK(notes == Texts{"axis 0 of a tensor is not 1: all extents are those "
+                       "of the file, also the first"});
 }

@@ -60,8 +60,8 @@ class TfliteBuilder {
                                 .outputs = {output},
                                 .options = std::move(options)});
   }
-  void input(int32_t tensor) { model_.inputs.push_back(tensor); }
-  void output(int32_t tensor) { model_.outputs.push_back(tensor); }
+  int32_t input(int32_t tensor) { return model_.inputs.emplace_back(tensor); }
+  int32_t output(int32_t tensor) { return model_.outputs.emplace_back(tensor); }
 
   tflite::TfliteModel& model() { return model_; }
   std::string bytes() const { return tflite::model_bytes(model_); }

@@ -1,12 +1,15 @@
 // Programs that TensorFlow Lite Micro computes, with random numbers.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "qtape/core/random.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/session.h"
 
 namespace qtape::test::tflite_programs {
 
@@ -134,6 +137,46 @@ inline IntegerProgram all_layers() {
   net.linear("narrow", 5, true, grid(0.9, -3));
   net.add(integer::Softmax{}, "softmax");
   return net.finished();
+}
+
+/// A session that has run samples over the whole range of the input x and beyond.
+inline IntegerSession run(const IntegerProgram& program) {
+  IntegerSession session(program.with_batch(4), {.reference = true});
+  const auto input = session.input<float>(program.at("x"));
+  for (size_t i = 0; i < input.size(); ++i) {
+    input[i] = static_cast<float>(static_cast<int>(i * 7919 % 301) - 150) * 0.021f;
+  }
+  session.run();
+  return session;
+}
+
+inline std::vector<int32_t> codes_of(const IntegerSession& session, ProgramNodeId id) {
+  return dispatch_codes(session.program()[id].value.type.dtype, [&]<class Code>() {
+    const auto codes = session.value<Code>(id);
+    return std::vector<int32_t>(codes.begin(), codes.end());
+  });
+}
+
+/// Checks that `parse` refuses a file that is cut; and if it is changed, reads it or refuses it
+/// in one line.
+template <class Parse>
+void check_damaged(const std::string& bytes, const Parse& parse) {
+  for (size_t size = 0; size < bytes.size(); size += 1 + size / 64) {
+    CAPTURE(size);
+    CHECK_THROWS_AS((void)parse(bytes.substr(0, size)), FormatError);
+  }
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    for (const char value : {'\0', '\x7f', '\xff'}) {
+      CAPTURE(at);
+      std::string changed = bytes;
+      changed[at] = value;
+      try {
+        (void)parse(changed);
+      } catch (const FormatError& error) {
+        CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
+      }
+    }
+  }
 }
 
 }  // namespace qtape::test::tflite_programs

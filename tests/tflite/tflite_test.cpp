@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "qtape/integer/program/session.h"
 #include "qtape/io/files.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/tflite/random_program.h"
@@ -26,17 +25,7 @@ std::string read_error(const TfliteModel& model) {
 
 /// Returns the codes of a node for samples that use the whole range of the input.
 std::vector<int32_t> codes_of(const IntegerProgram& program, std::string_view label) {
-  IntegerSession session(program.with_batch(4), {.reference = true});
-  const auto input = session.input<float>(program.at("x"));
-  for (size_t i = 0; i < input.size(); ++i) {
-    input[i] = static_cast<float>(static_cast<int>(i * 7919 % 301) - 150) * 0.02f;
-  }
-  session.run();
-  const ProgramNodeId id = program.at(label);
-  return dispatch_codes(program[id].value.type.dtype, [&]<class Code>() {
-    const auto codes = session.value<Code>(id);
-    return std::vector<int32_t>(codes.begin(), codes.end());
-  });
+  return test::tflite_programs::codes_of(run(program), program.at(label));
 }
 
 }  // namespace
@@ -96,23 +85,8 @@ TEST_CASE("tflite: poolings along one axis, and with padding that changes no max
 }
 
 TEST_CASE("tflite: files that are cut or changed give an error or a program") {
-  const std::string bytes = to_tflite(all_layers());
-  for (size_t size = 0; size < bytes.size(); size += 1 + size / 64) {
-    CAPTURE(size);
-    CHECK_THROWS_AS((void)parse_tflite(bytes.substr(0, size)), FormatError);
-  }
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    for (const char value : {'\0', '\x7f', '\xff'}) {
-      CAPTURE(at);
-      std::string changed = bytes;
-      changed[at] = value;
-      try {
-        (void)parse_tflite(changed);
-      } catch (const FormatError& error) {
-        CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
-      }
-    }
-  }
+  check_damaged(to_tflite(all_layers()),
+                [](const std::string& bytes) { return parse_tflite(bytes); });
 }
 
 TEST_CASE(
@@ -190,15 +164,11 @@ TEST_CASE("tflite: programs that TensorFlow Lite Micro does not compute are refu
   CHECK(error_text<GraphError>([&] {
           (void)to_tflite(narrow.finished());
         }).find("codes are limited to -127..127, expected -128..127") != std::string::npos);
-  IntegerProgram means(Requantization::DoubleRounding);
-  const CodeGrid codes{.dtype = DType::U8, .scale = 0.5, .low = 0, .high = 255};
-  ProgramNodeId last = means.add(integer::Input{{1, 4, 4, 2}, true}, {}, "x");
-  last = means.add(integer::Quantize{.grid = codes}, {last}, "codes");
+  Layers means(3, {1, 4, 4, 2}, {.dtype = DType::U8, .scale = 0.5, .low = 0, .high = 255});
   integer::MeanPool pool;
   pool.kernel = {2, 2};
-  last = means.add(pool, {last}, "pool");
-  means.set_outputs({means.add(integer::Dequantize{}, {last}, "y")});
-  CHECK(error_text<GraphError>([&] { (void)to_tflite(means); }) ==
+  means.add(pool, "pool");
+  CHECK(error_text<GraphError>([&] { (void)to_tflite(means.finished()); }) ==
         "MeanPool 'pool': rounds means of unsigned codes, halves away from the code 0, but "
         "TensorFlow Lite Micro those of codes less 128; expected signed codes");
   CHECK(error_text<GraphError>([&] {
