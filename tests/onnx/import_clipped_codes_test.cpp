@@ -97,9 +97,7 @@ TEST_CASE("onnx codes: a Pad with a code is one with its value") {
   const auto padded = [](bool with_code) {
     return of_codes({-1, 2}, [&](OnnxModel& model) {
       model.integers("pads", {0, 1, 0, 0}).codes("code", {}, {12}, u8);
-      model.node("Pad",
-                 with_code ? std::vector<std::string>{"q", "pads", "code"}
-                           : std::vector<std::string>{"q", "pads"},
+      model.node("Pad", with_code ? OnnxInputs{"q", "pads", "code"} : OnnxInputs{"q", "pads"},
                  {"r"});
     });
   };
@@ -165,7 +163,7 @@ TEST_CASE("onnx codes: weights are symmetric if their codes minus the zero point
 }
 
 TEST_CASE("onnx: Max and Min take arrays of numbers before and after a value") {
-  const auto extreme = [](const char* type, const std::vector<std::string>& inputs) {
+  const auto extreme = [](const char* type, const OnnxInputs& inputs) {
     OnnxModel model({-1, 2});
     model.floats("v", {2}, {1, -1}).floats("one", {}, {0.5f}).node(type, inputs);
     return answer<float>(model.imported(), Numbers{0, 2, 3, -4}, 2);
