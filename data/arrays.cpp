@@ -127,12 +127,15 @@ struct Placed {
   bool target = false;
   bool has_channels = true;
 
+  /// True for the input or answer that the array is for.
+  bool is_of(const WantedInput& each) const { return each.name == name || wanted.size() == 1; }
+
   Fit fit() const {
     const Shape& shape = type_of(values).shape;
     if (!has_channels || shape.rank() < 3) return Fit::AsTheyAre;
     Fit found = Fit::AsTheyAre;
     for (const WantedInput& each : wanted) {
-      if (each.name != name && wanted.size() != 1) continue;
+      if (!is_of(each)) continue;
       found = std::max(found, fit_of(shape.extents().subspan(1), each.sample));
     }
     return found;
@@ -144,8 +147,8 @@ struct Placed {
     const Shape& shape = type_of(values).shape;
     if (!has_channels || shape.rank() != 3 || fit() != Fit::AsTheyAre) return false;
     return std::ranges::any_of(wanted, [&](const WantedInput& each) {
-      return (each.name == name || wanted.size() == 1) &&
-             each.sample == shape.without_first() && large(each.sample.extents()).size() == 2;
+      return is_of(each) && each.sample == shape.without_first() &&
+             large(each.sample.extents()).size() == 2;
     });
   }
 };
@@ -155,7 +158,7 @@ void unflatten(Placed& each) {
   auto* tensor = std::get_if<Tensor>(&each.values);
   if (tensor == nullptr || tensor->type.shape.rank() != 2) return;
   for (const WantedInput& wanted : each.wanted) {
-    if (wanted.name != each.name && each.wanted.size() != 1) continue;
+    if (!each.is_of(wanted)) continue;
     const Shape& sample = wanted.sample;
     if (sample.rank() != 3 || sample.elements() != tensor->type.shape[1]) continue;
     tensor->type.shape = {tensor->type.shape[0], sample[2], sample[0], sample[1]};

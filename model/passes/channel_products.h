@@ -31,8 +31,7 @@ struct ChannelProducts {
 ///   operand.
 ///
 /// `fold_norms` folds all of these norms. In graphs with quantizers, only chains and norms of
-/// which a node has no integers change. Throws
-/// GraphError if the constants cannot be evaluated.
+/// which a node has no integers change. Throws GraphError if the constants cannot be evaluated.
 ChannelProducts channel_products(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

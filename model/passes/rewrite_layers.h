@@ -26,8 +26,8 @@ struct RewrittenLayers {
 /// last becomes exponentials of differences and their sum. Leaves without readers are removed.
 /// Nodes that only losses need stay. Constants of scales and offsets become parameters of the
 /// products. In graphs with quantizers norms are folded where that is possible, and only nodes
-/// without integers are replaced; quantizers keep their scales. Throws
-/// GraphError if the graph cannot be evaluated.
+/// without integers are replaced; quantizers keep their scales. Throws GraphError if the graph
+/// cannot be evaluated.
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

@@ -25,7 +25,7 @@ struct CodeGrid {
 std::optional<CodeGrid> grid_with(int64_t low, int64_t high) {
   for (int bits = 2; bits <= 16; ++bits) {
     for (const CodeRange range : {CodeRange::Unsigned, CodeRange::Full, CodeRange::Narrow}) {
-      const CodeLimits limits = grid_of(FakeQuantize{.bits = bits, .range = range}).limits;
+      const CodeLimits limits = code_limits(bits, range);
       if (limits.q_min == low && limits.q_max == high) return CodeGrid{bits, range};
     }
   }

@@ -16,7 +16,6 @@ namespace qtape {
 bool onnx_moves_codes(std::string_view type);
 
 class OnnxImporter;
-
 class OnnxNode;
 struct OnnxOperators;
 

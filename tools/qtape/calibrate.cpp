@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
 #include <set>
 
 #include "qtape/calibrate/calibration.h"
@@ -128,10 +127,7 @@ int most_activation_bits(const Graph& graph) {
   const std::vector<bool> constant = constant_nodes(graph);
   int most = 0;
   for (const NodeId id : quantizers(graph)) {
-    if (constant[at(id)]) continue;
-    const CodeLimits limits = grid_of(graph, id).limits;
-    const auto span = static_cast<uint32_t>(limits.q_max - limits.q_min);
-    most = std::max(most, static_cast<int>(std::bit_width(span)));
+    if (!constant[at(id)]) most = std::max(most, code_bits(graph, id));
   }
   return most;
 }
@@ -264,12 +260,16 @@ void print(const CalibratedQuantizer& report) {
   fmt::print("\n");
 }
 
+/// Returns the names of the methods that need data.
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const ObserverMethod& method : methods_from_data()) names.emplace_back(name_of(method));
+  return names;
+}
+
 std::vector<std::string> observers_of(const CalibrateOptions& options) {
   if (options.observer != "all") return {options.observer};
-  std::vector<std::string> observers;
-  for (const ObserverMethod& method : methods_from_data()) {
-    observers.emplace_back(name_of(method));
-  }
+  std::vector<std::string> observers = method_names();
   observers.emplace_back("search");
   return observers;
 }
@@ -355,10 +355,8 @@ Command add_calibrate(CLI::App& app) {
   add_data(calibrate, o->data, o->threads);
   add_json(calibrate, o->json);
   calibrate.add_option("-o,--output,--save", o->save, "write the calibrated model here");
-  std::vector<std::string> observers = {std::string(usual_choice)};
-  for (const ObserverMethod& method : methods_from_data()) {
-    observers.emplace_back(name_of(method));
-  }
+  std::vector<std::string> observers = method_names();
+  observers.emplace(observers.begin(), usual_choice);
   const std::vector<std::string> of_weights = observers;
   observers.insert(observers.end(), {"search", "all"});
   CLI::Option& observer = *calibrate.add_option(

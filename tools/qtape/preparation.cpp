@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
@@ -13,6 +14,12 @@
 #include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
+
+int code_bits(const Graph& graph, NodeId quantizer) {
+  const CodeLimits limits = grid_of(graph, quantizer).limits;
+  return static_cast<int>(std::bit_width(static_cast<uint32_t>(limits.q_max - limits.q_min)));
+}
+
 namespace {
 
 constexpr size_t most_names = 8;

@@ -9,6 +9,9 @@
 
 namespace qtape::tool {
 
+/// Returns the bits that the codes of a quantizer need, as a number without sign.
+int code_bits(const Graph& graph, NodeId quantizer);
+
 /// The changes to a model, and its parts without an integer form.
 struct Preparation {
   std::vector<std::string> folded_norms = {};

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 
 #include "qtape/core/printable.h"
@@ -107,9 +106,7 @@ std::vector<std::string> learned_scales(const Graph& graph) {
 /// measurements.
 double usual_rate(const Graph& graph) {
   const bool few = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
-    const CodeLimits limits = grid_of(graph, id).limits;
-    const auto span = static_cast<uint32_t>(limits.q_max - limits.q_min);
-    const auto bits = static_cast<int>(std::bit_width(span));
+    const int bits = code_bits(graph, id);
     // Bits of which recipes learn the scales by default.
     return usual_scales(bits, bits) == ScaleOrigin::LSQ;
   });
