@@ -59,11 +59,12 @@ void EinsumOperators::with_matrix(std::string a, std::string b, const std::strin
   const OnnxConstant& matrix = to.constant(node, constant);
   const std::string added = less(b, a), shared = less(b, added);
   const bool row = b[0] == shared[0];  // the matrix is [in, out]
-  require<FormatError>(x.rank() == std::ssize(a) && b.size() == 2 && added.size() == 1 &&
-                           shared != a.substr(0, 1) && y.find(shared) == std::string::npos &&
-                           y.size() == a.size() && y[0] == a[0] && less(y, a + added).empty() &&
-                           less(a + added, y + shared).empty(),
-                       "only products of matrices are supported, with the batch first");
+  require<OnnxMixedSamples>(x.rank() == std::ssize(a) && b.size() == 2 && added.size() == 1 &&
+                                shared != a.substr(0, 1) &&
+                                y.find(shared) == std::string::npos && y.size() == a.size() &&
+                                y[0] == a[0] && less(y, a + added).empty() &&
+                                less(a + added, y + shared).empty(),
+                            "only products of matrices are supported, with the batch first");
   x = ordered(std::move(x), a, less(a, shared) + shared);
   const int64_t in = matrix.shape[row ? 0 : 1], out = matrix.shape[row ? 1 : 0];
   require<FormatError>(x.shape.back() == in, "the matrix expects {} features, the input has {}",
@@ -86,11 +87,12 @@ void EinsumOperators::of_values(const std::string& a, const std::string& b,
     (y.find(c) == std::string::npos ? shared : outer) += c;
   }
   const std::string rows = less(a, shared + outer), columns = less(b, shared + outer);
-  require<FormatError>(left.rank() == std::ssize(a) && right.rank() == std::ssize(b) &&
-                           shared.size() == 1 && rows.size() == 1 && columns.size() == 1 &&
-                           !outer.empty() && y.size() == outer.size() + 2 && y[0] == a[0] &&
-                           y[0] == b[0] && less(y, outer + rows + columns).empty(),
-                       "only products of matrices are supported, with the batch first");
+  require<OnnxMixedSamples>(left.rank() == std::ssize(a) && right.rank() == std::ssize(b) &&
+                                shared.size() == 1 && rows.size() == 1 && columns.size() == 1 &&
+                                !outer.empty() && y.size() == outer.size() + 2 &&
+                                y[0] == a[0] && y[0] == b[0] &&
+                                less(y, outer + rows + columns).empty(),
+                            "only products of matrices are supported, with the batch first");
   left = ordered(std::move(left), a, outer + rows + shared);
   right = ordered(std::move(right), b, outer + shared + columns);
   left.id = to.add(MatMul{}, {left.id, right.id}, to.node_label(node, "product"));

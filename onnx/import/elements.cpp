@@ -99,9 +99,10 @@ void align(OnnxImporter& to, OnnxValue& a, OnnxValue& b) {
   OnnxValue& small = a.rank() < b.rank() ? a : b;
   const size_t rank = std::max(a.shape.size(), b.shape.size());
   if (small.shape.size() == rank) return;
-  require<FormatError>(to.declared_batch() == 1 && small.shape[0] == 1,
-                       "inputs of {} and {} would mix samples: reshape them to the same rank",
-                       extents_text(a.shape), extents_text(b.shape));
+  require<OnnxMixedSamples>(
+      to.declared_batch() == 1 && small.shape[0] == 1,
+      "inputs of {} and {} would mix samples: reshape them to the same rank",
+      extents_text(a.shape), extents_text(b.shape));
   std::vector<int64_t> shape = small.shape;
   shape.insert(shape.begin(), rank - shape.size(), 1);
   shape[0] = 0;  // as the input

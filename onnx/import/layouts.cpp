@@ -240,14 +240,14 @@ std::vector<int64_t> reshaped_extents(const std::vector<int64_t>& from,
   std::vector<int64_t> extents = shape;
   extents[0] = rows;
   for (size_t k = 1; k < extents.size(); ++k) {
-    require<FormatError>(!is_batch(extents[k]), "axis {} takes the batch extent", k);
+    require<OnnxMixedSamples>(!is_batch(extents[k]), "axis {} takes the batch extent", k);
     if (extents[k] != 0) continue;
     require<FormatError>(k < from.size(), "extent {} is 0, but the input has no such axis", k);
     extents[k] = from[k];
   }
   const auto open = std::ranges::count(extents, -1);
-  require<FormatError>(rows != 0 && open <= 1, "reshaping to {} would mix samples",
-                       extents_text(shape));
+  require<OnnxMixedSamples>(rows != 0 && open <= 1, "reshaping to {} would mix samples",
+                            extents_text(shape));
   int64_t known = 1;
   for (const int64_t each : extents) known = onnx_product(known, each == -1 ? 1 : each);
   require<FormatError>(known > 0 && elements % known == 0 && (open == 1 || known == elements),
@@ -260,7 +260,7 @@ std::vector<int64_t> reshaped_extents(const std::vector<int64_t>& from,
 
 OnnxValue OnnxImporter::reshaped_later(const OnnxValue& from,
                                        const std::vector<int64_t>& shape) {
-  require<FormatError>(!shape.empty(), "reshaping to a scalar joins samples");
+  require<OnnxMixedSamples>(!shape.empty(), "reshaping to a scalar joins samples");
   const int64_t rows = rows_of(shape[0], from.shape[0], declared_batch_);
   require<FormatError>(std::ssize(shape) <= Shape::max_rank,
                        "rank {} is above the largest rank {}", shape.size(), Shape::max_rank);

@@ -117,7 +117,7 @@ void OnnxOperators::gather_values() {
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   const int axis = onnx_axis(along, a.rank());
-  require<FormatError>(axis != 0, "axis 0 would split the batch");
+  require<OnnxMixedSamples>(axis != 0, "axis 0 would split the batch");
   const int64_t extent = a.shape[static_cast<size_t>(axis)];
   std::vector<int64_t> places;
   for (const int64_t at : indices.integers) {
@@ -141,7 +141,7 @@ void MoveOperators::split() {
   const auto given = to.integers_or(node, "split", 1);
   const OnnxValue a = addressed();
   const int axis = onnx_axis(along, a.rank());
-  require<FormatError>(axis != 0, "axis 0 would split the batch");
+  require<OnnxMixedSamples>(axis != 0, "axis 0 would split the batch");
   const int64_t extent = a.shape[static_cast<size_t>(axis)];
   const int64_t each = (extent + node.outputs() - 1) / node.outputs();
   std::vector<int64_t> sizes = given.value_or(std::vector<int64_t>());
@@ -261,9 +261,9 @@ void MoveOperators::tile() {
 void MoveOperators::expand() {
   const std::vector<int64_t> shape = to.integers(node, 1);
   OnnxValue a = addressed();
-  require<FormatError>(std::ssize(shape) <= a.rank(),
-                       "{} has more axes than {}: they would come before the samples",
-                       extents_text(shape), extents_text(a.shape));
+  require<OnnxMixedSamples>(std::ssize(shape) <= a.rank(),
+                            "{} has more axes than {}: they would come before the samples",
+                            extents_text(shape), extents_text(a.shape));
   const size_t first = a.shape.size() - shape.size();
   for (size_t k = 0; k < shape.size(); ++k) {
     const size_t axis = first + k;

@@ -71,8 +71,8 @@ NormRows NormOperators::rows(const OnnxValue& a, const std::vector<int64_t>& axe
   const int first = rows.axes.at(0);
   const bool suffix = first + std::ssize(axes) == a.rank() && rows.axes.back() == a.rank() - 1;
   const bool channels = axes.size() == 1 && first == 1 && (a.rank() == 3 || a.rank() == 4);
-  require<FormatError>(first > 0, "axes [{}] of {} join samples", fmt::join(axes, ", "),
-                       extents_text(a.shape));
+  require<OnnxMixedSamples>(first > 0, "axes [{}] of {} join samples", fmt::join(axes, ", "),
+                            extents_text(a.shape));
   require<FormatError>(suffix || channels,
                        "axes [{}] are neither the last of {} nor its channels",
                        fmt::join(axes, ", "), extents_text(a.shape));

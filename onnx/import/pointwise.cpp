@@ -226,7 +226,7 @@ void PointwiseOperators::along_axis() {
   const int64_t given = node.integer("axis", to.opset() < 13 ? 1 : -1);
   OnnxValue a = x();
   const int axis = onnx_axis(given, a.rank());
-  require<FormatError>(axis != 0, "axis 0 would join samples");
+  require<OnnxMixedSamples>(axis != 0, "axis 0 would join samples");
   const auto behind = a.shape.begin() + axis + 1;
   const bool single = std::all_of(behind, a.shape.end(), [](int64_t n) { return n == 1; });
   if (to.opset() < 13 && !single) return along_joined<X>(std::move(a), axis);

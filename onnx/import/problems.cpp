@@ -6,7 +6,6 @@
 #include <map>
 #include <span>
 
-#include "qtape/core/error.h"
 #include "qtape/core/printable.h"
 
 namespace qtape {

@@ -6,9 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "qtape/core/error.h"
 #include "qtape/onnx/onnx_node.h"
 
 namespace qtape {
+
+/// Thrown for a node that would join, split or reorder samples. In a file with a batch of 1
+/// such nodes compute the same as one that keeps the batch.
+struct OnnxMixedSamples : FormatError {
+  using FormatError::FormatError;
+};
 
 /// Thrown if a node reads a value of a refused node.
 struct OnnxUnknown {};

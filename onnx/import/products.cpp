@@ -86,10 +86,11 @@ void ProductOperators::matmul() {
   if (!to.is_constant(node.input(1))) {
     const OnnxValue a = to.to_same(x());
     const OnnxValue b = to.to_same(operand(1));
-    require<FormatError>(a.rank() == b.rank() && a.rank() >= 3,
-                         "inputs of {} and {} would mix samples: expected equal ranks of at "
-                         "least 3",
-                         extents_text(a.shape), extents_text(b.shape));
+    require<OnnxMixedSamples>(
+        a.rank() == b.rank() && a.rank() >= 3,
+        "inputs of {} and {} would mix samples: expected equal ranks of at "
+        "least 3",
+        extents_text(a.shape), extents_text(b.shape));
     const NodeId y = to.add(MatMul{}, {a.id, b.id}, to.node_label(node, "matmul"));
     OnnxValue result{.id = y, .shape = a.shape};
     result.shape.back() = b.shape.back();

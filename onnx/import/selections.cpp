@@ -189,7 +189,7 @@ void SelectionOperators::arg_max() {
   OnnxValue a = x();
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   const int axis = onnx_axis(given, a.rank());
-  require<FormatError>(axis != 0, "axis 0 would join samples");
+  require<OnnxMixedSamples>(axis != 0, "axis 0 would join samples");
   const ArgMax op{.axis = OnnxImporter::physical_axis(a, axis), .keep_dims = kept};
   OnnxValue result{.id = to.add(op, {a.id}, to.node_label(node, "argmax")),
                    .shape = a.shape,

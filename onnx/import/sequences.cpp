@@ -147,7 +147,7 @@ void SequenceOperators::reshape() {
                          "extent {} is 0, but the input has no such axis", k);
     const bool declared = to.declared_batch() > 0 && extent == to.declared_batch() * rows;
     const bool marks = is_batch(extent) || (k == a.batch && (copied || declared));
-    require<FormatError>(
+    require<OnnxMixedSamples>(
         !marks || (batch < 0 && (!is_batch(extent) || batch_factor(extent) == rows)),
         "reshaping {} to {} would mix samples", extents_text(a.shape), extents_text(shape));
     if (copied) extent = a.shape[static_cast<size_t>(k)];
@@ -155,15 +155,16 @@ void SequenceOperators::reshape() {
     batch = k;
     extent = rows;
   }
-  require<FormatError>(batch >= 0, "reshaping to {} would mix samples", extents_text(shape));
+  require<OnnxMixedSamples>(batch >= 0, "reshaping to {} would mix samples",
+                            extents_text(shape));
   for (const auto& [begin, end, from, to_end] :
        {std::array{0, batch, 0, a.batch},
         std::array{batch + 1, static_cast<int>(shape.size()), a.batch + 1, a.rank()}}) {
     const auto first = shape.begin() + begin, last = shape.begin() + end;
     const int64_t elements = product_of(a.shape, from, to_end);
-    require<FormatError>(onnx_fill(std::span(first, last), elements),
-                         "reshaping {} to {} would mix samples", extents_text(a.shape),
-                         extents_text(shape));
+    require<OnnxMixedSamples>(onnx_fill(std::span(first, last), elements),
+                              "reshaping {} to {} would mix samples", extents_text(a.shape),
+                              extents_text(shape));
   }
   give_reshaped(a, std::move(shape), batch);
 }
@@ -176,7 +177,7 @@ void SequenceOperators::gather() {
          "indices must be integers of rank 0 or 1");
   OnnxValue a = any(0);
   const int axis = onnx_axis(along, a.rank());
-  require<FormatError>(axis != a.batch, "axis {} would split the batch", axis);
+  require<OnnxMixedSamples>(axis != a.batch, "axis {} would split the batch", axis);
   int64_t& extent = a.shape[static_cast<size_t>(axis)];
   const auto place = [&](int64_t at) {
     require<FormatError>(at >= -extent && at < extent, "index {} is out of range for {}",
@@ -236,7 +237,7 @@ void SequenceOperators::concat() {
   const int64_t given = node.integer("axis", 0);
   OnnxValue result = any(0);
   const int axis = onnx_axis(given, result.rank());
-  require<FormatError>(axis != result.batch, "axis {} would join samples", axis);
+  require<OnnxMixedSamples>(axis != result.batch, "axis {} would join samples", axis);
   std::vector<NodeId> ids = {result.id};
   for (int k = 1; k < node.inputs(); ++k) {
     const OnnxValue part = any(k);

@@ -53,7 +53,7 @@ void OnnxOperators::split_steps(const OnnxValue& a) {
       std::ranges::count(shape, -1) <= 1 && (literal || std::ranges::count(shape, 0) == 0);
   std::vector<int64_t> rest;
   if (split) rest.assign(shape.begin() + 2, shape.end());
-  require<FormatError>(
+  require<OnnxMixedSamples>(
       split && completes(rest, elements_of(std::span(a.shape).subspan(1))),
       "the rows of {} are {} steps of all samples: reshaping them to {} would mix "
       "samples",

@@ -115,7 +115,7 @@ std::vector<OnnxValue> StructureOperators::parts_of_concat(int64_t given) {
     OnnxValue& part = parts[k];
     if (part.layout == OnnxLayout::Flat) part = to.to_same(part);
     const int axis = onnx_axis(given, part.rank());
-    require<FormatError>(axis != 0, "axis 0 would join samples");
+    require<OnnxMixedSamples>(axis != 0, "axis 0 would join samples");
     part = with_ends(std::move(part), axis, std::exchange(before, {}), after[k]);
   }
   return parts;
@@ -154,7 +154,7 @@ void StructureOperators::concat() {
   }
   OnnxValue result = parts[0];
   const int axis = onnx_axis(given, result.rank());
-  require<FormatError>(axis != 0, "axis 0 would join samples");
+  require<OnnxMixedSamples>(axis != 0, "axis 0 would join samples");
   result.shape[static_cast<size_t>(axis)] = 0;
   for (const OnnxValue& part : parts) {
     result.shape[static_cast<size_t>(axis)] += part.shape[static_cast<size_t>(axis)];
@@ -178,7 +178,8 @@ void StructureOperators::reshape() {
 void StructureOperators::flatten() {
   const int64_t axis = node.integer("axis", 1);
   const OnnxValue a = moved_x();
-  require<FormatError>(axis == 1 || axis == 1 - a.rank(), "axis {} would join samples", axis);
+  require<OnnxMixedSamples>(axis == 1 || axis == 1 - a.rank(), "axis {} would join samples",
+                            axis);
   give(to.reshaped_later(a, {0, -1}));
 }
 
@@ -210,8 +211,8 @@ void StructureOperators::unsqueeze() {
   std::vector<int64_t> shape = a.shape;
   shape[0] = 0;  // as the input
   for (const int64_t axis : sorted) {
-    require<FormatError>(axis >= 1 && axis <= static_cast<int64_t>(shape.size()),
-                         "axis {} would come before the samples", axis);
+    require<OnnxMixedSamples>(axis >= 1 && axis <= static_cast<int64_t>(shape.size()),
+                              "axis {} would come before the samples", axis);
     shape.insert(shape.begin() + axis, 1);
   }
   give(to.reshaped_later(a, shape));

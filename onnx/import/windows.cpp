@@ -246,7 +246,7 @@ void WindowOperators::reduce(const char* part, const std::vector<Op>& before,
   X op{.keep_dims = kept};
   for (const int64_t each : *given) {
     const int axis = onnx_axis(each, a.rank());
-    require<FormatError>(axis != 0, "axis 0 would join samples");
+    require<OnnxMixedSamples>(axis != 0, "axis 0 would join samples");
     gone[static_cast<size_t>(axis)] = true;
     op.axes.push_back(OnnxImporter::physical_axis(a, axis));
   }

@@ -102,13 +102,12 @@ TEST_CASE("indices: of the largest accumulator, without a quantizer before it") 
 
 TEST_CASE("indices: classes of the positions of an image, along any axis") {
   for (const int axis : {-1, 1, 2}) {
-    for (const bool keep : {false, true}) {
-      CAPTURE(axis);
-      CAPTURE(keep);
-      const ArgMax op{.axis = axis, .keep_dims = keep};
-      check_all(net([&](const Value& h) { return index_of(conv2d(h, 5, {1, 1}), op); }));
-      check_all(net([&](const Value& h) { return index_of(max_pool(h, {2, 2}), op); }));
-    }
+    CAPTURE(axis);
+    const auto index = [&](const Value& h, bool keep) {
+      return index_of(h, {.axis = axis, .keep_dims = keep});
+    };
+    check_all(net([&](const Value& h) { return index(conv2d(h, 5, {1, 1}), axis == 1); }));
+    check_all(net([&](const Value& h) { return index(max_pool(h, {2, 2}), axis != 1); }));
   }
 }
 

@@ -20,10 +20,11 @@ check "a report has their number" grep -qx ' "samples": 2,' "$work/report.json"
 
 for model in f q; do
   "$tool" replay "$work/$model.json" --input "$work/nan.npy" --labels "$work/y.npy" --json "$work/replay.json" >"$work/replay.txt"
-  check "$model: answers that are NaN are counted" grep -q '^3 samples, accuracy .* %, 1 sample with NaN or infinite answers$' "$work/replay.txt"
+  check "$model: answers that are NaN are counted" grep -q '^3 samples, accuracy .* %, 1 sample with NaN or infinite answers; element 0 of .x. in sample 1 of the data is nan$' "$work/replay.txt"
   check "$model: in the report, too" same 1 "$(field "$work/replay.json" non_finite_answers)"
 done
 
+check "data of which nothing can be learned" exits 1 "$work/f.json: nothing was trained: the loss was NaN or infinite in all steps (1); element 0 of 'x' in sample 1 of the data is nan" "$tool" train "$work/f.json" --float --input "$work/nan.npy" --labels "$work/y.npy" --epochs 1 -o "$work/t.json"
 check "labels that are no class" exits 2 "--labels: $work/large.npy: the data have 12 classes, the model has 10: sample 1 has label 11" "$tool" replay "$work/f.json" --input "$work/x.npy" --labels "$work/large.npy"
 check "a loss needs labels" exits 2 "--labels is missing: the loss of $work/f.json compares an output with 'labels' s32[]" "$tool" train "$work/f.json" --float --input "$work/x.npy" -o "$work/t.json"
 check "test samples need labels" exits 2 '--test-input needs --test-labels for a score, as --labels is given' "$tool" train "$work/f.json" --float "${arrays[@]}" --test-input "$work/x.npy" -o "$work/t.json"

@@ -3,12 +3,12 @@
 # files, never another file, a lost one or a partial one:
 # failing_calls_test.sh BUILD_FOLDER [KIND NUMBER]...
 # KIND is files or memory; of its calls in each program NUMBER fail, evenly spread, or `all`, or
-# `paths`: the first allocation of each call path. By default 40 of files and 12 allocations.
+# `paths`: the first allocation of each call path. By default 24 of files and 8 allocations.
 # `memory paths` takes more than an hour, `memory all` a day.
 source "$(dirname "$0")/common.sh"
 shift
 plan=("$@")
-[ $# -gt 0 ] || plan=(files 40 memory 12)
+[ $# -gt 0 ] || plan=(files 24 memory 8)
 preload=$build/tests/failing_calls.so
 if ! [ -e "$preload" ]; then
   echo "skipped: programs with a sanitizer do not load $preload"

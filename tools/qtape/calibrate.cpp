@@ -293,7 +293,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   fmt::print("{}{}, without quantizers{} {}{}{}\n",
              same ? "" : "test: ", counted(data.test.size(), "sample"),
              report.in_float.score ? "" : ":", score(report.in_float), heading(report.in_float),
-             non_finite_text(report.in_float.non_finite_answers));
+             non_finite_text(report.in_float.non_finite_answers, data.test));
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, keep, observer);
@@ -301,7 +301,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
     console::clear_line();
     const ObserverReport& with = report.observers.back();
     fmt::print("{:<14} {}{}\n", observer, score(with),
-               non_finite_text(with.non_finite_answers));
+               non_finite_text(with.non_finite_answers, data.test));
     if (observers.size() > 1) continue;
     for (const NodeCalibration& node : nodes) {
       report.quantizers.push_back(report_of(node));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "qtape/data/non_finite.h"
 #include "qtape/integer/program/integer_node.h"
 
 namespace qtape::tool {
@@ -48,9 +49,10 @@ std::string counted(int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
-std::string non_finite_text(int64_t samples) {
+std::string non_finite_text(int64_t samples, const data::Dataset& data) {
   if (samples == 0) return {};
-  return fmt::format(", {} with NaN or infinite answers", counted(samples, "sample"));
+  return fmt::format(", {} with NaN or infinite answers{}", counted(samples, "sample"),
+                     data::first_non_finite(data));
 }
 
 std::string score_text(const EvaluationReport& report) {

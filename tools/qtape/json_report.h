@@ -66,8 +66,9 @@ struct EvaluationReport {
 EvaluationReport report_of(const Evaluation& evaluation);
 /// Returns "1 sample", "2 samples".
 std::string counted(int64_t number, std::string_view noun);
-/// Returns ", 2 samples with NaN or infinite answers"; empty if `samples` is 0.
-std::string non_finite_text(int64_t samples);
+/// Returns ", 2 samples with NaN or infinite answers" and the first element of `data` that is
+/// NaN or infinite, if any; empty if `samples` is 0.
+std::string non_finite_text(int64_t samples, const data::Dataset& data);
 /// Returns "accuracy 97.10 %"; empty without a metric.
 std::string score_text(const EvaluationReport& report);
 

@@ -28,10 +28,10 @@ struct ReplayOptions {
 
 namespace {
 
-void print(const EvaluationReport& report) {
+void print(const EvaluationReport& report, const data::Dataset& data) {
   fmt::print("{}{}{}\noutputs sha256 {}\n", counted(report.samples, "sample"),
              report.score ? ", " + score_text(report) : "",
-             non_finite_text(report.non_finite_answers), report.outputs_sha256);
+             non_finite_text(report.non_finite_answers, data), report.outputs_sha256);
   for (const OutputReport& each : report.outputs) {
     const std::string score =
         each.score ? " " + to_string(MetricScore{*each.metric, *each.score}) + "," : "";
@@ -109,7 +109,7 @@ void replay(const ReplayOptions& options) {
     return Evaluator(model->graph, model->parameters, options.threads)
         .run(images, options.in_float ? mode::float_eval : mode::eval);
   }));
-  print(report);
+  print(report, images);
   if (!options.answers.empty()) {
     save_answers(options, answers_to(options, file, images), files);
   }

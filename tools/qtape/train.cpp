@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "qtape/core/printable.h"
+#include "qtape/data/non_finite.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
@@ -151,7 +152,7 @@ std::optional<MetricScore> score_of(const char* when, const Model& model,
   Evaluator evaluator(model.graph(), model.parameters(), command.threads, {}, command.exchange);
   const Evaluation result = evaluator.run(test);
   console::print("{}: {}{}\n", when, to_string(*result.score),
-                 non_finite_text(result.non_finite));
+                 non_finite_text(result.non_finite, test));
   return result.score;
 }
 
@@ -227,10 +228,10 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
   }
   const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
   check(result.skipped_batches < result.step,
-        "{}: nothing was trained: the loss of all {} batches is NaN or infinite", command.model,
-        result.skipped_batches);
+        "{}: nothing was trained: the loss was NaN or infinite in all steps ({}){}",
+        command.model, result.skipped_batches, data::first_non_finite(data.train));
   if (const std::string skipped = skipped_text(result); !skipped.empty()) {
-    console::print("{}\n", skipped);
+    console::print("{}{}\n", skipped, data::first_non_finite(data.train));
   }
   if (command.freeze_above) {
     report.frozen_weights = result.frozen_weights;
