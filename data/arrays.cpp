@@ -91,6 +91,13 @@ std::vector<int64_t> large(std::span<const int64_t> extents) {
   return found;
 }
 
+/// Returns the same values under another shape.
+Samples with_shape(Samples values, const Shape& shape) {
+  if (auto* rows = std::get_if<1>(&values)) return reshaped(std::move(*rows), shape);
+  std::get<Tensor>(values).type.shape = shape;
+  return values;
+}
+
 /// Returns [n, c, ...] as [n, ..., c].
 Samples with_channels_last(Samples first) {
   if (auto* rows = std::get_if<1>(&first)) return channels_last(std::move(*rows));
@@ -117,6 +124,12 @@ Fit fit_of(std::span<const int64_t> given, const Shape& wanted) {
   return last ? Fit::Both : Fit::ChannelsFirst;
 }
 
+/// True for the input or answer that the array called `name` is for.
+bool is_of(const std::string& name, const WantedInput& each,
+           const std::vector<WantedInput>& wanted) {
+  return each.name == name || wanted.size() == 1;
+}
+
 /// An array of samples that becomes a column.
 struct Placed {
   std::string place;
@@ -127,8 +140,7 @@ struct Placed {
   bool target = false;
   bool has_channels = true;
 
-  /// True for the input or answer that the array is for.
-  bool is_of(const WantedInput& each) const { return each.name == name || wanted.size() == 1; }
+  bool is_of(const WantedInput& each) const { return data::is_of(name, each, wanted); }
 
   Fit fit() const {
     const Shape& shape = type_of(values).shape;
@@ -153,15 +165,19 @@ struct Placed {
   }
 };
 
-/// Gives flat samples [n, c h w] of images [h, w, c] their axes, channels first.
+/// Gives flat samples [n, c h w] of images [h, w, c] or sequences [t, c] their axes, channels
+/// first.
 void unflatten(Placed& each) {
-  auto* tensor = std::get_if<Tensor>(&each.values);
-  if (tensor == nullptr || tensor->type.shape.rank() != 2) return;
+  const Shape flat = type_of(each.values).shape;
+  if (flat.rank() != 2) return;
   for (const WantedInput& wanted : each.wanted) {
-    if (!each.is_of(wanted)) continue;
     const Shape& sample = wanted.sample;
-    if (sample.rank() != 3 || sample.elements() != tensor->type.shape[1]) continue;
-    tensor->type.shape = {tensor->type.shape[0], sample[2], sample[0], sample[1]};
+    if (!each.is_of(wanted) || !wanted.has_channels) continue;
+    if (sample.rank() < 2 || sample.elements() != flat[1]) continue;
+    std::vector<int64_t> extents{flat[0], sample[-1]};
+    const auto places = sample.extents().first(static_cast<size_t>(sample.rank() - 1));
+    extents.insert(extents.end(), places.begin(), places.end());
+    each.values = with_shape(std::move(each.values), Shape(extents));
     return;
   }
 }
@@ -254,16 +270,15 @@ NamedTensors named_arrays(const std::string& place, NamedTensors& all,
 /// for one with places, of which they are the labels.
 Samples as_labels(Samples values, const std::vector<WantedInput>& answers,
                   const std::string& name) {
-  auto* tensor = std::get_if<Tensor>(&values);
-  if (tensor == nullptr || is_float(tensor->type.dtype)) return values;
-  Shape& shape = tensor->type.shape;
-  if (shape.rank() < 2 || shape.elements() != shape[0]) return values;
+  const TensorType& type = type_of(values);
+  const Shape& shape = type.shape;
+  if (is_float(type.dtype) || shape.rank() < 2 || shape.elements() != shape[0]) return values;
   const bool classes = std::ranges::any_of(answers, [&](const WantedInput& each) {
-    const bool own = each.name == name || answers.size() == 1;
-    return own && each.sample.rank() == 1 && each.sample.elements() > 1;
+    return is_of(name, each, answers) && each.sample.rank() == 1 && each.sample.elements() > 1;
   });
-  if (classes) shape = Shape{shape[0]};
-  return values;
+  if (!classes) return values;
+  const Shape labels{shape[0]};
+  return with_shape(std::move(values), labels);
 }
 
 /// True for a target with the axes of its answer, unless that has no channels. Labels have
@@ -271,8 +286,8 @@ Samples as_labels(Samples values, const std::vector<WantedInput>& answers,
 bool has_channels(const Shape& target, const std::vector<WantedInput>& answers,
                   const std::string& name) {
   return std::ranges::any_of(answers, [&](const WantedInput& each) {
-    const bool own = each.name == name || answers.size() == 1;
-    return own && each.has_channels && each.sample.rank() + 1 == target.rank();
+    return is_of(name, each, answers) && each.has_channels &&
+           each.sample.rank() + 1 == target.rank();
   });
 }
 
@@ -302,7 +317,9 @@ void place_targets(std::vector<Placed>& all, const std::string& targets,
   Values values = read_values(targets);
   NamedTensors* several = answers.size() > 1 ? several_arrays(values) : nullptr;
   if (several == nullptr) {
-    return place(targets, {}, "y", single_samples(targets, std::move(values)));
+    const bool taken = std::ranges::count(all, "y", &Placed::column) > 0;
+    return place(targets, {}, taken ? "y.target" : "y",
+                 single_samples(targets, std::move(values)));
   }
   for (NamedTensor& each : named_arrays(targets, *several, answers, "answer", false)) {
     place(targets + ":" + each.name, each.name, each.name + ".target", std::move(each.tensor));

@@ -16,6 +16,8 @@ constexpr uint64_t shuffle_stream = 0x5u;
 constexpr uint64_t augmentation_stream = 0xau;
 // Random numbers drawn to move an image; those of its noise follow.
 constexpr uint64_t draws_of_movement = 3;
+// More than a column of a batch takes.
+constexpr uint64_t draws_of_a_column = uint64_t{1} << 48;
 
 /// Index of the first random number of the sample at `place` of a batch.
 uint64_t first_draw(size_t place, size_t elements) {
@@ -37,10 +39,10 @@ struct Image {
   }
 };
 
-/// Rotates and shifts the image, with bilinear interpolation.
-void move_image(const Image& image, const Augmentation& by, const Random& random, size_t place,
+/// Rotates and shifts the image, with bilinear interpolation. The random numbers from `draw` on
+/// state by how much.
+void move_image(const Image& image, const Augmentation& by, const Random& random, uint64_t draw,
                 std::span<float> to) {
-  const uint64_t draw = first_draw(place, to.size());
   const auto within = [&](uint64_t i, double bound) {
     return (2 * random.uniform(draw + i) - 1) * bound;
   };
@@ -73,8 +75,7 @@ void move_image(const Image& image, const Augmentation& by, const Random& random
   }
 }
 
-void add_noise(double deviation, const Random& random, size_t place, std::span<float> x) {
-  const uint64_t draw = first_draw(place, x.size()) + draws_of_movement;
+void add_noise(double deviation, const Random& random, uint64_t draw, std::span<float> x) {
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] += static_cast<float>(deviation * bell(random.bits(draw + i)));
   }
@@ -124,15 +125,23 @@ void Augmenter::read(const Dataset& dataset, size_t column, int64_t sample, int6
   if (from.target || !augmentation_.any()) return dataset.read(column, sample, to, draw);
   const Shape& shape = from.sample.shape;
   const Random random(seed_, (static_cast<uint64_t>(step) << 8) | augmentation_stream);
+  // All columns move like the first input, and each has noise of its own.
+  const size_t first = dataset.input().value();
+  const auto elements = static_cast<size_t>(dataset.columns()[first].sample.elements());
   if (augmentation_.moves() && (shape.rank() == 2 || shape.rank() == 3)) {
     image_.resize(to.size());
     dataset.read(column, sample, std::span(image_), draw);
     const int64_t channels = shape.rank() == 3 ? shape[2] : 1;
-    move_image({image_, shape[0], shape[1], channels}, augmentation_, random, place, to);
+    move_image({image_, shape[0], shape[1], channels}, augmentation_, random,
+               first_draw(place, elements), to);
   } else {
     dataset.read(column, sample, to, draw);
   }
-  if (augmentation_.noise > 0) add_noise(augmentation_.noise, random, place, to);
+  if (augmentation_.noise > 0) {
+    const uint64_t own = (column - first) * draws_of_a_column;
+    add_noise(augmentation_.noise, random,
+              own + first_draw(place, to.size()) + draws_of_movement, to);
+  }
 }
 
 }  // namespace qtape::data

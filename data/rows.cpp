@@ -63,6 +63,24 @@ class NpyFiles final : public Rows {
   TensorType type_;
 };
 
+class Reshaped final : public Rows {
+ public:
+  Reshaped(std::shared_ptr<const Rows> rows, const Shape& shape)
+      : rows_(std::move(rows)), type_{rows_->type().dtype, shape} {
+    const Shape& before = rows_->type().shape;
+    require<ArgumentError>(
+        shape.rank() >= 1 && shape[0] == before[0] && shape.elements() == before.elements(),
+        "samples {} cannot become {}", to_string(before), to_string(shape));
+  }
+
+  const TensorType& type() const override { return type_; }
+  void read(int64_t first, std::span<std::byte> to) const override { rows_->read(first, to); }
+
+ private:
+  std::shared_ptr<const Rows> rows_;
+  TensorType type_;
+};
+
 class ChannelsLast final : public Rows {
  public:
   explicit ChannelsLast(std::shared_ptr<const Rows> rows)
@@ -92,6 +110,11 @@ int64_t Rows::sample_bytes() const {
 
 std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files) {
   return std::make_shared<NpyFiles>(files);
+}
+
+std::shared_ptr<const Rows> reshaped(std::shared_ptr<const Rows> rows, const Shape& shape) {
+  require<ArgumentError>(rows != nullptr, "expected rows, got null");
+  return std::make_shared<Reshaped>(std::move(rows), shape);
 }
 
 std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows) {

@@ -33,6 +33,10 @@ class Rows {
 /// one.
 std::shared_ptr<const Rows> npy_rows(const std::vector<std::string>& files);
 
+/// Returns the same values under another shape [samples, ...]. Throws ArgumentError for another
+/// number of samples or elements.
+std::shared_ptr<const Rows> reshaped(std::shared_ptr<const Rows> rows, const Shape& shape);
+
 /// Returns samples [channels, ...] as [..., channels]. Throws ArgumentError for samples without
 /// axes.
 std::shared_ptr<const Rows> channels_last(std::shared_ptr<const Rows> rows);

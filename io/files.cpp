@@ -44,6 +44,14 @@ void write_special(const std::string& path, std::string_view content) {
   if (!file.close()) fail_io(path, "write", errno);
 }
 
+/// Gives an open file the permissions of the file that it will replace, if there is one, and
+/// those in `more`. File systems without permissions are ignored.
+void take_permissions(int file, const std::string& path, mode_t more) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  (void)!::fchmod(file, (status.st_mode & 0777) | more);
+}
+
 /// Opens the empty file `partial`, to which `path` is written. The file is locked, so that
 /// writers of one path take turns; without locks in the file system they do not wait.
 Descriptor open_partial(const std::string& path, const std::string& partial) {
@@ -54,7 +62,11 @@ Descriptor open_partial(const std::string& path, const std::string& partial) {
     }
     // The previous holder of the lock renamed or removed the file opened here.
     if (!is_open_at(file.get(), partial)) continue;
-    if (::ftruncate(file.get(), 0) == 0) return file;
+    if (::ftruncate(file.get(), 0) == 0) {
+      // If the process is killed, the next one must be able to write the file.
+      take_permissions(file.get(), path, S_IWUSR);
+      return file;
+    }
     const int error = errno;
     ::unlink(partial.c_str());
     fail_io(path, "write", error);
@@ -66,6 +78,7 @@ void write_and_rename(Descriptor file, const std::string& path, const std::strin
                       std::string_view content) {
   try {
     write_all(file.get(), path, content);
+    take_permissions(file.get(), path, 0);
     if (::fsync(file.get()) != 0) fail_io(path, "write", errno);
     if (::rename(partial.c_str(), path.c_str()) != 0) fail_io(path, "replace", errno);
   } catch (...) {

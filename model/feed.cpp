@@ -125,7 +125,9 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
   std::vector<size_t> found(inputs.size(), none);
   std::vector<bool> taken(columns.size(), false);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto named = std::ranges::find(columns, inputs[i].label, &data::Column::name);
+    const auto named = std::ranges::find_if(columns, [&](const data::Column& each) {
+      return each.name == inputs[i].label && (inputs[i].target || !each.target);
+    });
     if (named == columns.end()) continue;
     require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} per sample",
                            describe(inputs[i]), printable(named->name),

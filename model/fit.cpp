@@ -232,9 +232,8 @@ class Run {
 
   void finish_epoch(std::optional<console::ProgressDisplay>& display) {
     const bool learned = batches_ > 0;
-    const double batches = static_cast<double>(std::max<int64_t>(1, batches_));
-    EpochResult epoch{.epoch = static_cast<int64_t>(result_.epochs.size()) + 1,
-                      .loss = total_loss_ / batches};
+    EpochResult epoch{.epoch = static_cast<int64_t>(result_.epochs.size()) + 1};
+    if (learned) epoch.loss = total_loss_ / static_cast<double>(batches_);
     if (metric_.measure) epoch.score = metric_.measure();
     result_.epochs.push_back(epoch);
     if (ranks_.count() > 1) ranks_.require_equal(progress_facts(model_, step_, epoch.score));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,8 +25,9 @@ using FitProgress = console::Progress;
 
 /// Result of an epoch.
 struct EpochResult {
-  int64_t epoch = 0;                 ///< from 1
-  double loss = 0;                   ///< mean over the epoch's batches with a finite loss
+  int64_t epoch = 0;  ///< from 1
+  /// Mean over the epoch's batches with a finite loss; NaN if there are none.
+  double loss = std::numeric_limits<double>::quiet_NaN();
   std::optional<double> score = {};  ///< by FitOptions::metric or the validation data
 };
 

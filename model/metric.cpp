@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "qtape/core/code_types.h"
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
@@ -119,18 +120,26 @@ float threshold_of(const Graph& graph, NodeId answer) {
   return last_sigmoid(graph, answer) ? 0.5f : 0.0f;
 }
 
+/// True for a table of values from 0 to 1, as that of a Sigmoid.
+bool holds_probabilities(const integer::Lookup& op) {
+  return dispatch_codes(op.grid.dtype, [&]<class T>() {
+    const auto [low, high] = std::ranges::minmax(op.table.values<T>());
+    const auto decoded = [&](T code) {
+      return op.grid.scale *
+             (static_cast<double>(code) - static_cast<double>(op.grid.zero_point));
+    };
+    // The grid need not have a code for 1.
+    return decoded(low) >= 0 && decoded(high) <= 1.01;
+  });
+}
+
 float threshold_of(const IntegerProgram& program, ProgramNodeId output) {
   while (std::holds_alternative<integer::Reshape>(program[output].op) ||
          std::holds_alternative<integer::Dequantize>(program[output].op)) {
     output = program[output].operands[0];
   }
-  const IntegerValue& value = program[output].value;
-  if (value.scales.size() != 1) return 0;
-  const auto decoded = [&](int64_t code) {
-    return static_cast<double>(code - value.zero_point) * value.scales[0];
-  };
-  const bool probability = decoded(value.low) >= 0 && decoded(value.high) <= 1.01;
-  return probability ? 0.5f : 0.0f;
+  const auto* lookup = std::get_if<integer::Lookup>(&program[output].op);
+  return lookup != nullptr && holds_probabilities(*lookup) ? 0.5f : 0.0f;
 }
 
 /// Returns the input with which `loss` compares `answer` by MeanSquaredError.

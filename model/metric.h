@@ -61,7 +61,8 @@ struct MetricChoice {
   MetricKind kind = MetricKind::Accuracy;
   size_t column = 0;
   /// Accuracy of answers of one number: those above it are class 1. 0 for logits; 0.5 for
-  /// probabilities, which are results of a Sigmoid or, in a program, within 0..1.01.
+  /// probabilities, which are results of a Sigmoid or, in a program, of a table of values
+  /// within 0..1.01.
   float threshold = 0;
 };
 

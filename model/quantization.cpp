@@ -33,6 +33,12 @@ Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t sample
 
 }  // namespace
 
+int64_t calibrated_samples(const data::Dataset& dataset, int64_t samples) {
+  const int64_t all = std::min(dataset.size(), samples);
+  const int64_t rows = std::min(Evaluator::batch, all);
+  return rows < 1 ? 0 : all / rows * rows;
+}
+
 std::vector<NodeCalibration> calibrate(Model& model, const data::Dataset& dataset,
                                        const CalibrationOptions& options, int64_t samples,
                                        int threads) {

@@ -12,6 +12,10 @@ namespace qtape {
 /// Default number of samples for calibration.
 inline constexpr int64_t usual_calibration_samples = 1000;
 
+/// Returns the number of samples that calibration reads of the first `samples` of `dataset`:
+/// whole batches of at most `Evaluator::batch` samples.
+int64_t calibrated_samples(const data::Dataset& dataset, int64_t samples);
+
 /// Fills the states of the model's quantizers from the first `samples` of `dataset`, see
 /// `calibrate`. Throws like `calibrate`, and ArgumentError for data that do not fit.
 std::vector<NodeCalibration> calibrate(Model& model, const data::Dataset& dataset,

@@ -16,7 +16,7 @@ inline constexpr int64_t largest_array_file = int64_t{1} << 40;
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
 /// Reads the array of a `.npy` file of version 1, 2 or 3. The result is in row-major order and
-/// native byte order, regardless of those of the file. `|b1` becomes u8 with elements 0 and 1.
+/// native byte order, regardless of those of the file. `|b1` becomes s8 with elements 0 and 1.
 /// Throws IoError for a file that cannot be read, and FormatError as `parse_npy` does.
 Tensor read_npy(const std::string& path);
 

@@ -21,7 +21,7 @@ inline constexpr std::array<DTypeSpelling, 10> npy_dtypes = {{{"f4", DType::F32}
                                                               {"u2", DType::U16},
                                                               {"i1", DType::S8},
                                                               {"u1", DType::U8},
-                                                              {"b1", DType::U8}}};
+                                                              {"b1", DType::S8}}};
 
 /// Type and layout of the data of a `.npy` file.
 struct NpyHeader {

@@ -30,7 +30,7 @@ constexpr std::array<DTypeSpelling, 11> spellings = {{{"I64", DType::S64},
                                                       {"I16", DType::S16},
                                                       {"I8", DType::S8},
                                                       {"U8", DType::U8},
-                                                      {"BOOL", DType::U8}}};
+                                                      {"BOOL", DType::S8}}};
 
 /// Position of a tensor in the file.
 struct Entry {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 
@@ -27,6 +29,8 @@ int64_t count_in(const Section& section, const std::string& key) {
 double real_in(const Section& section, const std::string& key) {
   return settings::take<double>(progress_place, section, key);
 }
+
+std::string loss_key(int64_t epoch) { return fmt::format("loss {}", epoch); }
 
 void require_same_run(const Section& section, const RunSettings& run) {
   require<ArgumentError>(
@@ -62,8 +66,11 @@ Section to_section(const RunProgress& progress, const RunSettings& run) {
   for (const auto& [key, value] : kept_settings(run)) section.settings[key] = value;
   for (const auto& [key, value] : run.others) section.settings[key] = value;
   for (const EpochResult& each : progress.epochs) {
-    section.settings[fmt::format("loss {}", each.epoch)] = each.loss;
-    if (each.score) section.settings[fmt::format("score {}", each.epoch)] = *each.score;
+    // Settings are finite.
+    if (std::isfinite(each.loss)) section.settings[loss_key(each.epoch)] = each.loss;
+    if (each.score && std::isfinite(*each.score)) {
+      section.settings[fmt::format("score {}", each.epoch)] = *each.score;
+    }
   }
   return section;
 }
@@ -84,7 +91,10 @@ RunProgress progress_from(const Section& section, const RunSettings& run) {
                        "{}: step {} of {}, epoch {} of {}, or a count is out of range",
                        progress_place, progress.step, run.steps, finished, run.epochs);
   for (int64_t epoch = 1; epoch <= finished; ++epoch) {
-    EpochResult each{.epoch = epoch, .loss = real_in(section, fmt::format("loss {}", epoch))};
+    EpochResult each{.epoch = epoch};
+    if (section.settings.contains(loss_key(epoch))) {
+      each.loss = real_in(section, loss_key(epoch));
+    }
     const std::string score = fmt::format("score {}", epoch);
     if (section.settings.contains(score)) each.score = real_in(section, score);
     progress.epochs.push_back(each);

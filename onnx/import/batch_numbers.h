@@ -21,6 +21,11 @@ inline int64_t batch_factor(int64_t number) { return number - onnx_batch + 1; }
 /// Returns `factor` times the batch extent. Throws FormatError for factors out of range.
 int64_t batch_times(int64_t factor);
 
+/// True for a range of the batch axis with all samples.
+inline bool keeps_samples(int64_t start, int64_t end) {
+  return start == 0 && (end >= int64_t{1} << 31 || is_batch(end));
+}
+
 /// Formats an integer of a constant for messages: `batch`, `2 batch`, or its digits.
 std::string onnx_number(int64_t number);
 /// Returns `[batch, 3, 8]`.

@@ -190,7 +190,7 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, bool one_axis,
   }
   if (value.batch != 0) notes_.push_back(batch_note(place, value.batch));
   unknown_.erase(input.name());
-  declared_batch_ = type.shape().dim(value.batch).dim_value();
+  require_batch(place, type.shape().dim(value.batch).dim_value());
   values_[input.name()] = std::move(value);
 }
 

@@ -201,6 +201,9 @@ class OnnxImporter {
  private:
   /// Returns the number of elements that nodes may create for a file with this number of bytes.
   static int64_t elements_for(int64_t bytes) { return 4 * bytes; }
+  /// Records the batch extent of an input, 0 if it is dynamic, and a problem or a note if
+  /// another input has another one.
+  void require_batch(const std::string& place, int64_t batch);
   void read(const OnnxNode& node, std::vector<std::string>& reasons);
   /// Adds a node, or returns false and why it cannot be read. Outputs of a node that reads
   /// unknown values become unknown.
@@ -244,7 +247,8 @@ class OnnxImporter {
 
   int64_t opset_;
   Graph graph_;
-  int64_t declared_batch_ = 0;
+  int64_t declared_batch_ = 0;    // of the first input; 0 if it is dynamic
+  std::string batch_place_ = {};  // that input
   std::map<std::string, OnnxValue> values_;
   std::map<std::string, OnnxConstant> constants_;
   std::map<std::string, Tensor> parameters_;

@@ -97,12 +97,14 @@ void MoveOperators::slice() {
       return std::clamp<int64_t>(at < 0 ? std::max<int64_t>(at, -extent - 1) + extent : at, low,
                                  extent + low);
     };
+    if (axis == 0 && step == 1 && keeps_samples((*starts)[k], (*ends)[k])) continue;
+    require<OnnxMixedSamples>(axis != 0, "axis 0 would split the batch");
     require<FormatError>(!is_batch((*starts)[k]) && !is_batch((*ends)[k]),
                          "a range of axis {} depends on the number of samples", axis);
     const int64_t begin = within((*starts)[k]), end = within((*ends)[k]);
     const int64_t count =
         step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
-    require<FormatError>(axis != 0 && count > 0, "it leaves no elements of axis {}", axis);
+    require<FormatError>(count > 0, "it leaves no elements of axis {}", axis);
     a = to.taken(std::move(a), axis, begin, step, count);
   }
   give(std::move(a));

@@ -223,7 +223,7 @@ void SequenceOperators::slice() {
     require<FormatError>(!is_batch((*starts)[k]) && (axis == a.batch || !is_batch((*ends)[k])),
                          "a range of axis {} depends on the number of samples", axis);
     const int64_t begin = within((*starts)[k]), end = within((*ends)[k]);
-    if (axis == a.batch && (*starts)[k] == 0 && (*ends)[k] >= int64_t{1} << 31) continue;
+    if (axis == a.batch && keeps_samples((*starts)[k], (*ends)[k])) continue;
     require<FormatError>(axis != a.batch && begin < end, "it leaves no elements of axis {}",
                          axis);
     if (begin == 0 && end == extent) continue;
@@ -291,6 +291,24 @@ int onnx_batch_axis(const onnx::ValueInfoProto& input, const std::set<std::strin
   bool fixed = true;
   for (const auto& extent : shape.dim()) fixed = fixed && extent.has_dim_value();
   return !shape.dim(1).has_dim_value() || (fixed && by_steps.contains(input.name())) ? 1 : 0;
+}
+
+void OnnxImporter::require_batch(const std::string& place, int64_t batch) {
+  if (batch_place_.empty()) {
+    batch_place_ = place;
+    declared_batch_ = batch;
+  }
+  if (batch == declared_batch_) return;
+  const auto text = [](int64_t each) {
+    return each > 0 ? fmt::format("{}", each) : std::string("dynamic");
+  };
+  const std::string both = fmt::format("its batch is {}, that of {} is {}", text(batch),
+                                       batch_place_, text(declared_batch_));
+  if (batch > 1 || declared_batch_ > 1) {
+    return problems_.add(place, both + ": all inputs need the same number of samples");
+  }
+  notes_.push_back(
+      fmt::format("{}: {}; it is read as an input with a value for each sample", place, both));
 }
 
 void OnnxImporter::while_shown(const OnnxNode& node,

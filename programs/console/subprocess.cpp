@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -82,48 +83,61 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
-    if (id_ == 0) return;
     kill(SIGKILL);
-    wait();
+    (void)reap(0);
   }
 
   const std::string& name() const { return name_; }
   size_t index() const { return index_; }
-  pollfd waiting() const { return {pipe_.ends[0], POLLIN, 0}; }
+  /// True once its output can no longer grow; it may still run.
+  bool is_silent() const { return silent_; }
+  pollfd waiting() const { return {silent_ ? -1 : pipe_.ends[0], POLLIN, 0}; }
 
-  /// Reads what it has written. Returns false if nothing more can follow.
-  bool read() {
-    pollfd now = waiting();
-    if (::poll(&now, 1, 0) == 0) return true;
-    std::array<char, 4096> part{};
-    const ssize_t got = ::read(now.fd, part.data(), part.size());
-    if (got < 0 && errno == EINTR) return true;
-    if (got <= 0) return false;
-    result_.output.append(part.data(), static_cast<size_t>(got));
-    return true;
+  /// Reads what it has written. True if nothing more can follow and it has ended.
+  bool has_ended() {
+    if (!silent_) read();
+    return silent_ && reap(WNOHANG);
   }
-  void kill(int signal) { ::kill(-id_, signal); }
+  void kill(int signal) {
+    if (id_ != 0) ::kill(-id_, signal);
+  }
   void add_output(std::string_view text) { result_.output += text; }
   /// Waits for its end.
   Finished finish() {
-    const int status = wait();
-    result_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    (void)reap(0);
     return std::move(result_);
   }
 
  private:
-  int wait() {
+  void read() {
+    pollfd now = waiting();
+    if (::poll(&now, 1, 0) == 0) return;
+    std::array<char, 4096> part{};
+    const ssize_t got = ::read(now.fd, part.data(), part.size());
+    if (got < 0 && errno == EINTR) return;
+    silent_ = got <= 0;
+    if (!silent_) result_.output.append(part.data(), static_cast<size_t>(got));
+  }
+
+  /// Takes its exit status by waitpid with `options`. Returns false if it still runs.
+  bool reap(int options) {
+    if (id_ == 0) return true;
     int status = 0;
-    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-    }
+    pid_t reaped = 0;
+    do {
+      reaped = ::waitpid(id_, &status, options);
+    } while (reaped < 0 && errno == EINTR);
+    if (reaped == 0) return false;
     id_ = 0;
-    return status;
+    result_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
   }
 
   std::string name_;
   size_t index_;
   Pipe pipe_;
-  pid_t id_ = 0;
+  pid_t id_ = 0;  // 0 once it has ended
+  bool silent_ = false;
   Finished result_;
 };
 
@@ -137,22 +151,26 @@ void wait_for(const Children& children, const std::optional<Clock::time_point>& 
   constexpr int milliseconds = 50;
   std::vector<pollfd> waiting;
   for (const auto& each : children) waiting.push_back(each->waiting());
+  // The end of a child without output can only be asked for.
+  const bool asks =
+      std::ranges::any_of(children, [](const auto& each) { return each->is_silent(); });
   for (;;) {
     if (interruption.signal() != 0 || (deadline && Clock::now() >= *deadline)) return;
-    const int ready = ::poll(waiting.data(), waiting.size(), milliseconds);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+    const int ready = ::poll(waiting.data(), waiting.size(), asks ? 1 : milliseconds);
+    if (asks || ready > 0 || (ready < 0 && errno != EINTR)) return;
   }
 }
 
 /// Throws Interrupted after a signal, once all children, to which it is forwarded, have ended.
-void forward_signal(const console::Interruption& interruption, Children& children) {
+/// `name`: the program that runs, or ran last.
+void forward_signal(const console::Interruption& interruption, Children& children,
+                    const std::string& name) {
   const int signal = interruption.signal();
   if (signal == 0) return;
   for (const auto& each : children) each->kill(signal);
   for (const auto& each : children) (void)each->finish();
   throw console::Interrupted(
-      signal,
-      fmt::format("{} while {} ran", console::signal_name(signal), children[0]->name()));
+      signal, fmt::format("{} while {} ran", console::signal_name(signal), name));
 }
 
 /// Runs `commands`, up to `at_once` at a time; `seconds` is the limit of all.
@@ -169,14 +187,14 @@ std::vector<Finished> run_all(std::span<const std::vector<std::string>> commands
       children.push_back(std::make_unique<Child>(commands[next], next));
     }
     wait_for(children, deadline, interruption);
-    forward_signal(interruption, children);
+    forward_signal(interruption, children, children[0]->name());
     const bool over = deadline && Clock::now() >= *deadline;
     for (auto& each : children) {
       if (over) {
         each->kill(SIGKILL);
         each->add_output(
             fmt::format("{} was still running after {} s\n", each->name(), seconds));
-      } else if (each->read()) {
+      } else if (!each->has_ended()) {
         continue;
       }
       const size_t index = each->index();
@@ -186,6 +204,7 @@ std::vector<Finished> run_all(std::span<const std::vector<std::string>> commands
     }
     std::erase(children, nullptr);
   }
+  if (!commands.empty()) forward_signal(interruption, children, commands.back()[0]);
   return all;
 }
 

@@ -106,6 +106,20 @@ TEST_CASE("batches: channels of an image move alike, and targets not at all") {
   set.add_target("mask", Tensor::of<float>({2, 9, 9, 2}, values));
   const std::vector<float> x = draw(set, 2, {.shift = 3, .rotation = 40}, 1, 0);
   for (size_t i = 0; i < x.size(); i += 2) CHECK(x[i] == x[i + 1]);
+  // Columns of another size move alike as well, and have noise of their own.
+  std::vector<float> one(2 * 9 * 9);
+  for (size_t i = 0; i < one.size(); ++i) one[i] = values[2 * i];
+  set.add("mono", Tensor::of<float>({2, 9, 9}, one));
+  const auto read = [&](const data::Augmentation& by, size_t column, size_t size) {
+    std::vector<float> to(size);
+    data::Augmenter(by, 1, 1).read(set, column, 1, 0, 1, to);
+    return to;
+  };
+  const std::vector<float> two = read({.shift = 3, .rotation = 40}, 0, 9 * 9 * 2);
+  const std::vector<float> mono = read({.shift = 3, .rotation = 40}, 2, 9 * 9);
+  for (size_t i = 0; i < mono.size(); ++i) CHECK(mono[i] == two[2 * i]);
+  CHECK(read({.noise = 1}, 2, 9 * 9)[0] - one[81] !=
+        read({.noise = 1}, 0, 9 * 9 * 2)[0] - one[81]);
   data::Augmenter augmenter({.shift = 3, .noise = 1}, 1, 1);
   std::vector<float> mask(9 * 9 * 2);
   augmenter.read(set, 1, 1, 0, 0, mask);

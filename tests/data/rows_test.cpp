@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <bit>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "qtape/data/files.h"
+#include "qtape/io/arrays/arrays.h"
 #include "qtape/io/arrays/npy.h"
 #include "qtape/io/arrays/npy_rows.h"
 #include "qtape/io/files.h"
@@ -223,11 +225,31 @@ TEST_CASE("arrays: one that fits only with channels first decides for all that f
   }
   // Flat samples have channels first as well, if the caller says so.
   const std::string flat = file("flat.npy", {1, 12});
-  const data::Dataset moved =
-      data::arrays(flat, {}, {{"x", {2, 2, 3}}}, data::ChannelOrder::First);
-  std::vector<float> pixels(12);
-  moved.read(0, 0, pixels);
-  CHECK(pixels[1] == 4);
+  std::filesystem::create_directory(folder.file("flat"));
+  std::filesystem::copy_file(flat, folder.file("flat/0.npy"));
+  for (const std::string& place : {flat, folder.file("flat")}) {
+    for (const Shape& sample : {Shape{2, 2, 3}, Shape{4, 3}}) {
+      const data::Dataset moved =
+          data::arrays(place, {}, {{"x", sample}}, data::ChannelOrder::First);
+      std::vector<float> pixels(12);
+      moved.read(0, 0, pixels);
+      CHECK(pixels[1] == 4);
+    }
+  }
+  // Labels [n, 1] of files are those of classes.
+  std::filesystem::create_directory(folder.file("labels"));
+  write_npy(folder.file("labels/0.npy"),
+            Tensor::of<int64_t>({1, 1}, std::array<int64_t, 1>{3}));
+  const data::Dataset labelled = data::arrays(flat, folder.file("labels"), {{"x", {12}}},
+                                              data::ChannelOrder::Last, {{"y", {10}}});
+  CHECK(labelled.classes() == 4);
+  // Targets beside an input that is called as they are.
+  const std::string both = folder.file("both.safetensors");
+  const Tensor one = Tensor::of<float>({1, 1}, std::array{1.0f});
+  write_arrays(both, {{"x", one}, {"y", one}});
+  const data::Dataset named = data::arrays(both, flat, {{"x", {1}}, {"y", {1}}},
+                                           data::ChannelOrder::Last, {{"z", {12}}});
+  CHECK(named.column("y.target") == 2);
   // Sequences that fit only with channels last contradict the caller.
   const std::string steps = file("steps.npy", {1, 4, 3});
   CHECK(error_text<ArgumentError>([&] {

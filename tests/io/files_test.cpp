@@ -131,6 +131,20 @@ TEST_CASE("files: links stay links and devices stay devices") {
         "/dev/full: cannot write: No space left on device");
 }
 
+TEST_CASE("files: one that is replaced keeps its permissions") {
+  namespace fs = std::filesystem;
+  const test::Folder folder;
+  const std::string path = folder.file("a");
+  for (const fs::perms wanted :
+       {fs::perms::owner_read | fs::perms::owner_write, fs::perms::owner_read}) {
+    write_file(path, "old");
+    fs::permissions(path, wanted);
+    write_file(path, "new");
+    CHECK(fs::status(path).permissions() == wanted);
+    CHECK(read_file(path, 100) == "new");
+  }
+}
+
 TEST_CASE("files: a full disk leaves the old file as it was") {
   const test::Folder folder;
   const std::string path = folder.file("a");

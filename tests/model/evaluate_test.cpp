@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <numeric>
 
 #include "qtape/data/generated/digits.h"
@@ -99,6 +100,15 @@ TEST_CASE("feed: columns go to inputs of their name, then to the first that fits
   CHECK(tape.input<float>("b")[2] == 0);
   CHECK(tape.input<int32_t>("index")[0] == 10);
   CHECK(tape.input<int32_t>("index")[1] == 0);
+}
+
+TEST_CASE("feed: an input with the name of a target gets no target") {
+  Network net;
+  const Model model(net.input("y", {2}) + 1.0);
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({1, 2}, std::array{1.0f, 2.0f}));
+  set.add_target("y", Tensor::of<float>({1, 2}, std::array{5.0f, 6.0f}));
+  CHECK(predict(model, set) == Tensor::of<float>({1, 2}, std::array{2.0f, 3.0f}));
 }
 
 TEST_CASE("feed: extents in another order are refused") {

@@ -231,6 +231,37 @@ TEST_CASE("fit: a loss that is not finite is skipped or ends the run, as the opt
   CHECK(model.parameters().get("fc1.weight") == before);
 }
 
+TEST_CASE("fit: an epoch without a finite loss has none, in checkpoints as well") {
+  const test::Folder folder;
+  const data::Dataset set = small_digits().train.map([](std::span<float> x, const Random&) {
+    std::ranges::fill(x, std::numeric_limits<float>::quiet_NaN());
+  });
+  FitOptions options = quiet(2);
+  options.checkpoint = folder.file("c.json");
+  options.stop = [steps = 0]() mutable { return ++steps == 5; };
+  Model model = small_model();
+  CHECK(fit(model, set, options).stopped);
+  options.stop = {};
+  options.resume = true;
+  Model resumed = Model::load(options.checkpoint);
+  const FitResult result = fit(resumed, set, options);
+  CHECK(result.skipped_batches == 8);
+  REQUIRE(result.epochs.size() == 2);
+  CHECK(std::isnan(result.epochs[0].loss));
+  CHECK(std::isnan(result.epochs[1].loss));
+}
+
+TEST_CASE("fit: checkpoints are written where the score is not a number") {
+  const test::Folder folder;
+  FitOptions options = quiet(1);
+  options.checkpoint = folder.file("c.json");
+  options.metric = Metric{.name = "none",
+                          .measure = [] { return std::numeric_limits<double>::quiet_NaN(); }};
+  Model model = small_model();
+  CHECK(fit(model, small_digits().train, options).epochs.size() == 1);
+  CHECK(Model::load(options.checkpoint).parameters().sha256() == model.parameters().sha256());
+}
+
 TEST_CASE("fit: SIGINT ends the run after its step, with a checkpoint") {
   const test::Folder folder;
   FitOptions options = quiet(3);

@@ -230,6 +230,8 @@ TEST_CASE("targets: answers of a Sigmoid are probabilities") {
   tape.forward(mode::eval);
   CHECK(std::fabs(double{tape.value<float>(*trained.loss())[0]} - std::log1p(std::exp(2.0))) <
         1e-6);
-  const Model integers = quantized(trained, {}, set, 4, 1);
-  CHECK(evaluate(integers.integers(Requantization::FloatMultiply), set).accuracy == 100);
+  for (const bool both_signs : {false, true}) {
+    const Model integers = quantized(trained, {.signed_activations = both_signs}, set, 4, 1);
+    CHECK(evaluate(integers.integers(Requantization::FloatMultiply), set).accuracy == 100);
+  }
 }

@@ -215,6 +215,21 @@ TEST_CASE("onnx: Reshape with allowzero takes extents as they are") {
       "node 'the Reshape' (Reshape): with allowzero [0, 2, 3] has no elements, and empty tensors are not supported");
 }
 
+TEST_CASE("onnx: inputs have the same number of samples") {
+  const auto sum = [](const Extents& x, const Extents& b) {
+    return OnnxModel(x).graph_input("b", b).node("Add", {"x", "b"});
+  };
+  const std::string other = ": all inputs need the same number of samples";
+  refused(sum({1, 4}, {4}), "input 'b': its batch is 4, that of input 'x' is 1" + other);
+  refused(sum({8, 4}, {1, 4}), "input 'b': its batch is 1, that of input 'x' is 8" + other);
+  std::vector<std::string> notes;
+  (void)sum({-1, 4}, {1, 4}).imported(&notes);
+  CHECK(notes ==
+        std::vector<std::string>{
+            "input 'b': its batch is 1, that of input 'x' is dynamic; it is read as an "
+            "input with a value for each sample"});
+}
+
 TEST_CASE("onnx: the batch extent among numbers is called so") {
   const OnnxModel shape = OnnxModel({1, 4}).node("Shape", {"x"}, {"shape"});
   refused(OnnxModel(shape)

@@ -72,14 +72,7 @@ class OnnxModel {
                      int32_t type = onnx::TensorProto::FLOAT) {
     model_.set_ir_version(8);
     model_.add_opset_import()->set_version(opset);
-    auto* input = graph().add_input();
-    input->set_name("x");
-    auto* tensor = input->mutable_type()->mutable_tensor_type();
-    tensor->set_elem_type(type);
-    for (const int64_t each : extents) {
-      auto* dim = tensor->mutable_shape()->add_dim();
-      each < 0 ? dim->set_dim_param("batch") : dim->set_dim_value(each);
-    }
+    graph_input("x", extents, type);
     graph().add_output()->set_name("y");
   }
 
@@ -88,6 +81,19 @@ class OnnxModel {
   /// The last node.
   onnx::NodeProto& last() { return *graph().mutable_node(graph().node_size() - 1); }
 
+  /// Adds an input; an extent below 0 is a dynamic batch.
+  OnnxModel& graph_input(const char* name, const Extents& extents,
+                         int32_t type = onnx::TensorProto::FLOAT) {
+    auto* input = graph().add_input();
+    input->set_name(name);
+    auto* tensor = input->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(type);
+    for (const int64_t each : extents) {
+      auto* dim = tensor->mutable_shape()->add_dim();
+      each < 0 ? dim->set_dim_param("batch") : dim->set_dim_value(each);
+    }
+    return *this;
+  }
   OnnxModel& constant(const std::string& name, const onnx::TensorProto& tensor) {
     auto& added = *graph().add_initializer();
     added = tensor;

@@ -38,6 +38,8 @@ check "other inputs" exits 2 "qtape: inputs differ at a batch of 16: $two has 'x
 check "one file" exits 2 'qtape: other is required' "$tool" compare "$two"
 check "two inputs" "$tool" compare "$data/two_inputs.json" "$data/two_inputs.json" --random 20 >/dev/null
 check "inputs without a batch" "$tool" compare "$data/unbatched.json" "$data/unbatched.json" --random 20 >/dev/null
+sed 's/"bits":4,/"bits":3,/' "$data/unbatched.json" >"$work/unbatched.json"
+check "of which all are random" differs "$data/unbatched.json" "$work/unbatched.json" --random 20
 
 drawn() { "$tool" graph "$1" -o "$work/g.dot" >/dev/null && tr '\n' '|' <"$work/g.dot"; } # lines end in |
 check "graph of a program: weights and scales of sums" grep -qE 'label="fc1\|Linear\|s32\[64, 32\]\|weights \[32, 784\] of 8 bits\|32 scales, [0-9.e-]+ to [0-9.e-]+"' <(drawn "$two")

@@ -29,6 +29,24 @@ check "labels that are no class" exits 2 "--labels: $work/large.npy: the data ha
 check "a loss needs labels" exits 2 "--labels is missing: the loss of $work/f.json compares an output with 'labels' s32[]" "$tool" train "$work/f.json" --float --input "$work/x.npy" -o "$work/t.json"
 check "test samples need labels" exits 2 '--test-input needs --test-labels for a score, as --labels is given' "$tool" train "$work/f.json" --float "${arrays[@]}" --test-input "$work/x.npy" -o "$work/t.json"
 
+# Options without effect.
+"$tool" convert "$work/q.json" -o "$work/p.json" >/dev/null
+check "labels without inputs" exits 2 '--labels needs --input' "$tool" verify "$work/q.json" --random 5 --labels none.npy
+check "a holdout of random inputs" exits 2 '--holdout needs --data or --input' "$tool" compare "$work/p.json" "$work/p.json" --holdout 3
+check "channels of no data" exits 2 '--channels needs --input' "$tool" export c "$work/p.json" -o "$work/c" --channels First
+check "samples of which none is stored" exits 2 '--data and --input have no effect with --golden 0' "$tool" export c "$work/p.json" -o "$work/c" --golden 0 --input "$work/x.npy"
+
+# A checkpoint with new quantizers is another run.
+"$tool" train "$work/f.json" --float "${arrays[@]}" --epochs 1 --checkpoint "$work/k.json" >/dev/null
+"$tool" calibrate "$work/k.json" --data "$digits" -o "$work/kq.json" >/dev/null
+check "a calibrated checkpoint is none" exits 2 "$work/kq.json is not a checkpoint" "$tool" train "$work/kq.json" "${arrays[@]}" --resume
+
+# Names do not decide what a file holds; its permissions stay.
+cp "$work/f.json" "$work/f.onnx" && chmod 600 "$work/f.onnx"
+check "a model named like ONNX" "$tool" calibrate "$work/f.onnx" --data "$digits" -o "$work/f.onnx" >/dev/null
+check "can be read" test "$("$tool" inspect "$work/f.onnx")" = "$("$tool" inspect "$work/q.json")"
+check "by its owner alone" test "$(stat -c %a "$work/f.onnx")" = 600
+
 run=("$tool" train "$work/f.json" --float --data "$digits" --epochs 2 --threads 1)
 "${run[@]}" --holdout 100 --checkpoint "$work/c.json" >/dev/null
 resume=("$tool" train "$work/c.json" --data "$digits" --threads 1 --resume)

@@ -32,6 +32,14 @@ TEST_CASE("programs: several at a time, with results in the order of their comma
   }
 }
 
+TEST_CASE("programs: a limit holds for those that have closed their output") {
+  if (test::emulated()) return test::skip("a shell without output, under an emulator");
+  const Finished finished = run_program({"sh", "-c", "exec >&- 2>&-; sleep 100"}, 1);
+  CHECK(finished.exit_code == 128 + 9);
+  CHECK(finished.output == "sh was still running after 1 s\n");
+  CHECK(run_program({"sh", "-c", "exec >&- 2>&-; exit 3"}, 100).exit_code == 3);
+}
+
 TEST_CASE("programs: the others are killed where one gives an error") {
   const std::vector<std::vector<std::string>> commands = {{"sleep", "100"}, {"false"}};
   CHECK(error_text<Error>([&] {

@@ -25,6 +25,8 @@ check "a page shows the runs" grep -q 'weight_bits=8,seed=3' "$work/sweep/report
 check "a run equals a single run" same "$(hash_of sweep/weight_bits=8,seed=3)" "$(field "$work/single.json" parameters_sha256)"
 "$tool" sweep "$work/grid.json" --output "$work/sweep" >"$work/out"
 check "finished runs are not repeated" same "$(grep -c ': finished in' "$work/out")" 0
+sed 's/"--epochs", "2"/"--epochs", "3"/' "$work/grid.json" >"$work/changed.json"
+check "results of another command" exits 2 "$work/sweep/weight_bits=4,seed=1/command.txt is of another command than the grid has now: name another folder for the results, or remove this one" "$tool" sweep "$work/changed.json" --output "$work/sweep"
 
 # A sweep that is killed, and then its run, from the run's checkpoint.
 grid long.json '{"seed": [1, 2]}' --epochs 40 --checkpoint-every 5

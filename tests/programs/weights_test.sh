@@ -33,6 +33,9 @@ check "answers have one array" exits 2 "input 'x' f32[28, 28, 1]: column x has f
 check "the array with the name of the input" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz" >/dev/null
 check "no such array" exits 2 "no array is named 'x-tset', expected one of 'x', 'y', 'x-test', 'y-test'; the nearest are 'x-test', 'y-test'" "$tool" replay "$work/w8a8.json" --input "$work/digits.npz:x-tset"
 check "values that the model lacks" exits 1 "w.npz: no parameter or state is called 'conv1.weight.scale'; the nearest are 'conv1.weight', 'conv2.weight'" "$tool" weights "$work/lenet.json" --from "$work/w.npz" -o "$work/n.json"
+header='{"conv1.bias":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s\\x00\\x00\\xc0\\x7f" "$header" >"$work/nan.safetensors"
+check "NaN among them" exits 1 "$work/nan.safetensors: element 0 of 'conv1.bias' is NaN" "$tool" weights "$work/lenet.json" --from "$work/nan.safetensors" -o "$work/n.json"
 check "arrays of another kind" exits 1 'x.npy: no parameter or state is called' "$tool" weights "$work/lenet.json" --from "$work/x.npy" -o "$work/n.json"
 check "no model written" test ! -e "$work/n.json"
 check "weights as text" exits 2 'w.txt: expected a name that ends in .npy, .npz or .safetensors' "$tool" weights "$work/lenet.json" -o "$work/w.txt"

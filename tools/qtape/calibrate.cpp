@@ -287,8 +287,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
   // Without a test set, the samples of --input serve for both.
   const bool same = !options.data.input.empty() && options.data.holdout == 0;
-  // Batches are full.
-  report.samples = std::min(options.images, data.train.size()) / extent * extent;
+  report.samples = calibrated_samples(data.train, options.images);
   fmt::print("calibration with {} of {} samples\n", report.samples, data.train.size());
   fmt::print("{}{}, without quantizers{} {}{}{}\n",
              same ? "" : "test: ", counted(data.test.size(), "sample"),
@@ -328,6 +327,7 @@ void calibrate(const CalibrateOptions& options) {
   files.expect_text("--json", options.json);
   Model loaded(read_model(options.model, files));
   const auto sections = loaded.sections();
+  const size_t before = quantizers(loaded.graph()).size();
   CalibrateReport report;
   std::set<std::string> own;
   for (const ParameterEntry& each : loaded.parameters().entries()) own.insert(each.name);
@@ -339,8 +339,11 @@ void calibrate(const CalibrateOptions& options) {
                          "--complete: {} lacks no quantizers", options.model);
   const data::Split data = load_data(options.data, needs_of(options.model, model.graph()));
   naming<GraphError>(options.model, [&] { calibrate_all(model, data, options, keep, report); });
+  // New quantizers end the run of a checkpoint.
+  const bool continues = quantizers(model.graph()).size() == before;
   files.save(options.save, [&](const std::string& path) {
-    save_model(path, model.graph(), model.parameters(), sections);
+    save_model(path, model.graph(), model.parameters(),
+               continues ? sections : std::map<std::string, Section>());
   });
   write_report(files, options.json, report);
   files.require_written();

@@ -69,7 +69,7 @@ std::vector<InputRange> common_ranges(const ProgramComparison& comparison) {
     const InputRange b = range_of(comparison.program_b(), in_b);
     ranges.push_back({std::min(a.low, b.low),
                       a.integers ? std::min(a.high, b.high) : std::max(a.high, b.high),
-                      a.integers});
+                      a.integers, a.batch});
   }
   return ranges;
 }
@@ -128,6 +128,7 @@ void print_file(std::string_view name, const std::string& path, const IntegerPro
 /// Runs two files on the same inputs and prints the nodes whose codes or numbers differ.
 /// Returns true if all codes and outputs agree.
 bool compare(const CompareCommand& command) {
+  check_options(command.data);
   examples::OutputFiles files;
   files.reads({command.a, command.b});
   files.reads(command.data.paths());

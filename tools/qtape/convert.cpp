@@ -99,13 +99,13 @@ void print_summary(const ConvertReport& report) {
 /// the reduction in text size.
 void convert(const ConvertCommand& command) {
   examples::OutputFiles files;
-  const SavedModel model = before_softmax(read_model(command.model, files));
-  files.expect_text("--output", command.output);
-  files.reads({command.model});
-  files.expect_text("--json", command.json);
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);
+  files.expect_text("--output", command.output);
+  files.reads({command.model});
+  files.expect_text("--json", command.json);
+  const SavedModel model = before_softmax(read_model(command.model, files));
   const IntegerProgram program = naming<GraphError>(command.model, [&] {
     return in_layout(qtape::convert(model.graph, model.parameters,
                                     {.requantization = command.requantization,

@@ -201,12 +201,18 @@ void require_labels(const DataOptions& options, const DataNeeds& needs) {
   }
 }
 
-/// Throws ArgumentError for options that lack others, or exclude each other.
+}  // namespace
+
 void check_options(const DataOptions& options) {
   require<ArgumentError>(options.directory.empty() || options.input.empty(),
                          "--input: --data is already given");
   require<ArgumentError>(options.labels.empty() || !options.input.empty(),
                          "--labels needs --input");
+  require<ArgumentError>(
+      options.channels == data::ChannelOrder::Detect || !options.input.empty(),
+      "--channels needs --input");
+  require<ArgumentError>(options.holdout == 0 || options.given(),
+                         "--holdout needs --data or --input");
   require<ArgumentError>(options.test_labels.empty() || !options.test_input.empty(),
                          "--test-labels needs --test-input");
   require<ArgumentError>(
@@ -217,6 +223,8 @@ void check_options(const DataOptions& options) {
   require<ArgumentError>(options.test_input.empty() || !options.input.empty(),
                          "--test-input needs --input");
 }
+
+namespace {
 
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   check_options(options);

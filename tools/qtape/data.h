@@ -66,6 +66,10 @@ struct DataNeeds {
 DataNeeds needs_of(const std::string& file, const Graph& graph);
 DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
 
+/// Throws ArgumentError for options that lack others, or exclude each other. `load_data` does
+/// as well.
+void check_options(const DataOptions& options);
+
 /// Loads the data that `options` name. Throws ArgumentError, which states the requirements, if
 /// they name none, ArgumentError for conflicting options, and IoError or FormatError.
 data::Split load_data(const DataOptions& options, const DataNeeds& needs);

@@ -143,6 +143,16 @@ int64_t golden_of(const ExportCCommand& command) {
   return command.golden.value_or(command.data.given() ? of_data : 0);
 }
 
+/// Throws ArgumentError for a prefix that C refuses, and for options without effect.
+void check_command(const ExportCCommand& command, const std::string& name) {
+  const std::string refused = refused_c_name(name);
+  require<ArgumentError>(refused.empty(), "--name: '{}' cannot be the prefix of C names: {}",
+                         printable(name), refused);
+  check_options(command.data);
+  require<ArgumentError>(golden_of(command) > 0 || !command.data.given(),
+                         "--data and --input have no effect with --golden 0");
+}
+
 ExportReport report_of(const IntegerProgram& program, const CProgram& written,
                        const std::string& name) {
   ExportReport report{.name = name,
@@ -281,9 +291,7 @@ CExport exported_c(const ExportCCommand& command, const std::string& name,
 /// the self-test was run and failed.
 bool export_c(const ExportCCommand& command) {
   const std::string name = command.name.empty() ? name_from(command.file) : command.name;
-  const std::string refused = refused_c_name(name);
-  require<ArgumentError>(refused.empty(), "--name: '{}' cannot be the prefix of C names: {}",
-                         printable(name), refused);
+  check_command(command, name);
   examples::OutputFiles files;
   AnyFile file = load_file(command.file, files);
   const IntegerProgram program =

@@ -147,6 +147,7 @@ bool has_int4(const IntegerProgram& program, const ExportOnnxCommand& command) {
 /// Writes a program as an ONNX model; for a model file and products in float also prints how
 /// many codes change.
 void export_onnx(const ExportOnnxCommand& command) {
+  check_options(command.data);
   examples::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());

@@ -80,8 +80,9 @@ void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
       load_data(command.data, needs_of(command.file, saved.graph)).train;
   Model model(std::move(graph), 0);
   report.bits = quantizer.bits;
-  report.samples = std::min(samples.size(), usual_calibration_samples);
-  (void)start_from(model, saved.parameters, samples, report.samples, command.threads);
+  report.samples = calibrated_samples(samples, usual_calibration_samples);
+  (void)start_from(model, saved.parameters, samples, usual_calibration_samples,
+                   command.threads);
   saved.graph = model.graph();
   saved.parameters = std::move(model.parameters());
 }
@@ -90,6 +91,7 @@ void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
 
 /// Writes a program as a `.tflite` model; prints how its inputs and outputs are quantized.
 void export_tflite(const ExportTfliteCommand& command) {
+  check_options(command.data);
   examples::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());
@@ -100,6 +102,9 @@ void export_tflite(const ExportTfliteCommand& command) {
   if (auto* model = std::get_if<SavedModel>(&file)) {
     *model = before_softmax(std::move(*model));
     quantize_outputs(*model, command, report);
+  }
+  if (command.data.given() && report.samples == 0) {
+    fmt::print("the data are not used: the outputs have grids already\n");
   }
   const IntegerProgram program = exported_program(
       file, command.file, std::nullopt, Requantization::DoubleRounding, false, Layout::nhwc);

@@ -4,6 +4,7 @@
 #include "qtape/deploy/convert.h"
 #include "qtape/integer/program/channels_first.h"
 #include "qtape/integer/program/integer_outputs.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
@@ -23,6 +24,7 @@ IntegerProgram exported_program(AnyFile& file, const std::string& path,
     });
   }
   auto& model = std::get<SavedModel>(file);
+  model = before_softmax(std::move(model));
   ConvertOptions options;
   options.requantization = requantization.value_or(usual);
   options.integer_outputs = integer_outputs;

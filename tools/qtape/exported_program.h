@@ -23,9 +23,10 @@ inline constexpr std::string_view layout_doc =
 /// Returns `program` with its inputs and outputs in `layout`.
 IntegerProgram in_layout(IntegerProgram program, Layout layout);
 
-/// Returns the program in the file at `path`, or the converted program of a model, with
-/// `requantization` or, if it is empty, with `usual`; in `layout`. Throws ArgumentError for a
-/// program with another requantization, and GraphError as `with_integer_outputs`.
+/// Returns the program in the file at `path`, or the converted program of a model without its
+/// last Softmax, with `requantization` or, if it is empty, with `usual`; in `layout`. Throws
+/// ArgumentError for a program with another requantization, and GraphError as
+/// `with_integer_outputs`.
 IntegerProgram exported_program(AnyFile& file, const std::string& path,
                                 std::optional<Requantization> requantization,
                                 Requantization usual, bool integer_outputs, Layout layout);

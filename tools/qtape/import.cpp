@@ -189,10 +189,12 @@ Command add_import(CLI::App& app) {
       *app.add_subcommand("import", "Convert an ONNX or TensorFlow Lite file to a qtape model");
   import.add_option("model", o->model, "ONNX or .tflite file")->required();
   add_output(import, o->output, "file to write");
-  import.add_option(
-      "--end", o->ends,
-      "end at this node, module or value of the ONNX file instead of at its outputs; "
-      "may be repeated");
+  import
+      .add_option("--end", o->ends,
+                  "end at this node, module or value of the ONNX file instead of at its "
+                  "outputs; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_float_parts(import, o->float_parts);
   add_json(import, o->json);
   return {&import, [o] {

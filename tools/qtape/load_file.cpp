@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/json_file.h"
@@ -16,7 +18,15 @@ void print_note(const std::string& path, const std::string& note) {
   fmt::print(stderr, "qtape: {}: {}\n", printable(path), note);
 }
 
-bool is_onnx(const std::string& path) { return path.ends_with(".onnx"); }
+/// True for a file with the name of an ONNX model, unless it is text of this project.
+bool is_onnx(const std::string& path) {
+  std::error_code none;
+  if (!path.ends_with(".onnx")) return false;
+  if (!std::filesystem::is_regular_file(path, none)) return true;
+  std::ifstream file(path);
+  char first = 0;
+  return !(file >> first && first == '{');
+}
 
 SavedModel read_onnx(const std::string& path, examples::OutputFiles& files) {
   std::vector<std::string> left_out;

@@ -10,9 +10,10 @@ namespace qtape::tool {
 
 InputRange range_of(const IntegerProgram& program, ProgramNodeId input) {
   const IntegerValue& value = program[input].value;
+  const bool batch = std::get<integer::Input>(program[input].op).batch;
   if (value.type.dtype == DType::S32) {
     return {static_cast<double>(value.low), static_cast<double>(largest_index(program, input)),
-            true};
+            true, batch};
   }
   std::optional<InputRange> found;
   for (const IntegerNode& node : program.nodes()) {
@@ -26,7 +27,7 @@ InputRange range_of(const IntegerProgram& program, ProgramNodeId input) {
   }
   const InputRange range = found.value_or(InputRange{0, 1});
   const double more = (range.high - range.low) / 2;
-  return {range.low - more, range.high + more};
+  return {range.low - more, range.high + more, false, batch};
 }
 
 void RandomSample::fill(const InputRange& range, std::span<float> x) {

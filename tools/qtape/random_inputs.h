@@ -13,6 +13,7 @@ struct InputRange {
   double low = 0;
   double high = 1;
   bool integers = false;  ///< of indices
+  bool batch = true;      ///< false for an input that is the same for all samples
 };
 /// Returns the range that the quantizers of an input distinguish, extended by half on either
 /// side; of indices, the smallest and the largest.
@@ -42,23 +43,31 @@ struct RandomRows {
   int64_t batch;
 };
 /// Writes random samples to all inputs of a program; `memory.template operator()<T>(k)` is the
-/// memory of input k, with the range `ranges[k]`.
+/// memory of input k, with the range `ranges[k]`. Inputs without a batch get the same values
+/// for all rows of a seed.
 template <class Memory>
 void fill_random(std::span<const InputRange> ranges, const RandomRows& rows,
                  const Memory& memory) {
+  // Calls f(all elements of input k) with their type.
+  const auto visit = [&](size_t k, const auto& f) {
+    if (ranges[k].integers) {
+      f(memory.template operator()<int32_t>(k));
+    } else {
+      f(memory.template operator()<float>(k));
+    }
+  };
+  RandomSample shared(rows.seed, -1);
+  for (size_t k = 0; k < ranges.size(); ++k) {
+    if (!ranges[k].batch) visit(k, [&](auto all) { shared.fill(ranges[k], all); });
+  }
   for (int64_t row = 0; row < rows.count; ++row) {
     RandomSample sample(rows.seed, rows.first + row);
-    const auto fill = [&]<class T>(size_t k) {
-      const std::span<T> all = memory.template operator()<T>(k);
-      const size_t width = all.size() / static_cast<size_t>(rows.batch);
-      sample.fill(ranges[k], all.subspan(static_cast<size_t>(row) * width, width));
-    };
     for (size_t k = 0; k < ranges.size(); ++k) {
-      if (ranges[k].integers) {
-        fill.template operator()<int32_t>(k);
-      } else {
-        fill.template operator()<float>(k);
-      }
+      if (!ranges[k].batch) continue;
+      visit(k, [&](auto all) {
+        const size_t width = all.size() / static_cast<size_t>(rows.batch);
+        sample.fill(ranges[k], all.subspan(static_cast<size_t>(row) * width, width));
+      });
     }
   }
 }

@@ -67,7 +67,10 @@ class Sweep {
     require_options(grid_, help_);
     require<ArgumentError>(has_option(help_, "--json"), "{} has no option --json",
                            grid_.command[0]);
-    for (const SweepRun& run : grid_.runs) fs::create_directories(in(run, ""));
+    for (const SweepRun& run : grid_.runs) {
+      fs::create_directories(in(run, ""));
+      keep_command(run);
+    }
   }
 
   /// Returns when every run has ended, in this process or another one.
@@ -138,6 +141,21 @@ class Sweep {
     std::string result = "\"";
     for (const char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
     return result + "\"";
+  }
+
+  /// Writes the command of a run, one argument on each line. Throws ArgumentError if its folder
+  /// holds another one.
+  void keep_command(const SweepRun& run) const {
+    const std::string path = in(run, "command.txt");
+    std::vector<std::string> command = grid_.command;
+    command.insert(command.end(), run.arguments.begin(), run.arguments.end());
+    const std::string text = fmt::format("{}\n", fmt::join(command, "\n"));
+    if (!fs::exists(path)) return write_file(path, text);
+    require<ArgumentError>(
+        read_file(path, most_result_bytes) == text,
+        "{} is of another command than the grid has now: name another folder "
+        "for the results, or remove this one",
+        path);
   }
 
   bool ended(const SweepRun& run) const {

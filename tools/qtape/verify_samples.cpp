@@ -79,7 +79,8 @@ std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) co
   const auto choice = graph == nullptr ? choose_metric(program, output, dataset)
                                        : choose_metric(*graph, graph->answers()[0], dataset);
   const bool classes = choice && choice->kind == MetricKind::Accuracy;
-  if (classes && dataset.classes() > std::max<int64_t>(2, shape[1])) return std::nullopt;
+  const int64_t width = shape.elements() / batch / (classes ? places_of(*choice, dataset) : 1);
+  if (classes && dataset.classes() > std::max<int64_t>(2, width)) return std::nullopt;
   return choice;
 }
 

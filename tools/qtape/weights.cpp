@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 
+#include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
@@ -52,6 +55,20 @@ void print(const WeightsReport& report) {
              *report.taken + *report.kept, *report.kept);
 }
 
+/// Throws FormatError for NaN, which models cannot store.
+void require_no_nan(const std::string& file, const NamedTensors& values) {
+  for (const NamedTensor& each : values) {
+    const DType dtype = each.tensor.type.dtype;
+    if (dtype != DType::F32 && dtype != DType::F64) continue;
+    dispatch_compute(dtype, [&]<class T>() {
+      const auto elements = each.tensor.values<T>();
+      const auto nan = std::ranges::find_if(elements, [](T v) { return std::isnan(v); });
+      require<FormatError>(nan == elements.end(), "{}: element {} of '{}' is NaN", file,
+                           nan - elements.begin(), printable(each.name));
+    });
+  }
+}
+
 void write_values(const WeightsCommand& command) {
   require<ArgumentError>(!command.output.ends_with(".npy"),
                          "--output: a .npy file cannot hold names, got {}", command.output);
@@ -80,6 +97,7 @@ void take_values(const WeightsCommand& command) {
   SavedModel model = read_model(command.model, files);
   const NamedTensors values = read_arrays(command.from);
   WeightsReport report = report_of(values);
+  require_no_nan(command.from, values);
   report.taken =
       naming<GraphError>(command.from, [&] { return set_values(model.parameters, values); });
   report.kept = static_cast<int64_t>(model.parameters.entries().size()) - *report.taken;

@@ -81,10 +81,10 @@ TEST_CASE("npy: byte order, order of axes, quotes, versions and booleans are und
   CHECK(
       parse_npy(file_of("{'descr': '>i2', 'fortran_order': False, 'shape': (2, 3), }", swapped),
                 "x") == rows);
-  const std::vector<uint8_t> truths = {0, 1, 1};
+  const std::vector<int8_t> truths = {0, 1, 1};
   CHECK(parse_npy(file_of("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }",
                           std::string_view("\0\1\7", 3)),
-                  "x") == Tensor::of<uint8_t>({3}, truths));
+                  "x") == Tensor::of<int8_t>({3}, truths));
 }
 
 TEST_CASE("npy: what is wrong is named") {

@@ -89,7 +89,7 @@ TEST_CASE("npz: what NumPy writes is read, stored and deflated") {
     CHECK(tensor_named(found, "int8") == counted<int8_t>(DType::S8));
     CHECK(tensor_named(found, "uint8") == counted<uint8_t>(DType::U8));
     CHECK(tensor_named(found, "bool") ==
-          Tensor::of<uint8_t>({1, 3}, std::array<uint8_t, 3>{1, 0, 1}));
+          Tensor::of<int8_t>({1, 3}, std::array<int8_t, 3>{1, 0, 1}));
     CHECK(tensor_named(found, "scalar") == Tensor::of<float>({}, std::array{2.5f}));
     CHECK(tensor_named(found, "empty") == Tensor{{DType::F32, {0, 4}}, {}});
     CHECK(found[12].name == "layer/0.weight é");

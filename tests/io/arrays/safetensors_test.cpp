@@ -71,8 +71,7 @@ TEST_CASE("safetensors: bf16, truths and metadata, as PyTorch writes them") {
   const NamedTensors found = parse_safetensors(fixture("torch.safetensors"), "x");
   REQUIRE(found.size() == 3);
   CHECK(tensor_named(found, "bias") == Tensor::of<float>({3}, std::array{1.f, 1.f, 1.f}));
-  CHECK(tensor_named(found, "bool") ==
-        Tensor::of<uint8_t>({3}, std::array<uint8_t, 3>{1, 0, 1}));
+  CHECK(tensor_named(found, "bool") == Tensor::of<int8_t>({3}, std::array<int8_t, 3>{1, 0, 1}));
   const std::array<BHalf, 6> halves = {{{0}, {0x3f80}, {0x4000}, {0x4040}, {0x4080}, {0x40a0}}};
   CHECK(tensor_named(found, "bfloat16") == Tensor::of<BHalf>({2, 3}, halves));
 }
