@@ -93,6 +93,16 @@ void* CLibrary::function(const std::string& name) const {
   return found;
 }
 
+namespace {
+
+/// Returns the argument of a value. The program takes a null pointer for a missing one.
+void* place(std::vector<std::byte>& bytes) {
+  static std::byte none{};
+  return bytes.empty() ? &none : bytes.data();
+}
+
+}  // namespace
+
 CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibrary& library)
     : values_(static_cast<size_t>(program.size())) {
   const auto bytes_of = [&](ProgramNodeId id) {
@@ -108,11 +118,11 @@ CSession::CSession(const IntegerProgram& program, const CUnit& unit, const CLibr
     steps_.push_back(step.node);
     values_[at(step.node)].resize(bytes_of(step.node));
   }
-  for (auto& each : inputs_) arguments_.push_back(each.data());
-  for (auto& each : codes_) code_arguments_.push_back(each.data());
+  for (auto& each : inputs_) arguments_.push_back(place(each));
+  for (auto& each : codes_) code_arguments_.push_back(place(each));
   for (auto& each : outputs_) {
-    arguments_.push_back(each.data());
-    code_arguments_.push_back(each.data());
+    arguments_.push_back(place(each));
+    code_arguments_.push_back(place(each));
   }
   for (const ProgramNodeId id : ids(program)) {
     const IntegerNode& node = program[id];

@@ -116,6 +116,10 @@ COffsets write_offsets(CNode& node, std::string_view name, std::span<const int64
 std::string write_window(CNode& node, int64_t images, int64_t channels, const Window& window) {
   node.source.kernel("window", "");
   const auto& [h, w] = window;
+  for (const int64_t each : {h.stride, w.stride, h.dilation, w.dilation}) {
+    check(each <= std::numeric_limits<int32_t>::max(),
+          "a stride or dilation of {} exceeds the s32 of C", each);
+  }
   const std::string name = node.source.constant(
       node.name, "window",
       {.type = node.source.prefix() + "_window",

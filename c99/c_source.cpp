@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cctype>
 #include <cmath>
@@ -25,6 +26,13 @@ std::string_view stem_of(std::string_view file) { return file.substr(0, file.fin
 bool is_kernel(std::string_view name) {
   return std::ranges::any_of(c_kernel_texts(),
                              [&](const auto& each) { return stem_of(each.first) == name; });
+}
+
+/// True for the first word of functions and variables of the program, such as NAME_step_codes.
+bool is_reserved(std::string_view word) {
+  constexpr std::array<std::string_view, 9> words = {
+      "begin", "constant", "end", "glue", "result", "run", "static", "step", "test"};
+  return std::ranges::find(words, word) != words.end();
 }
 
 std::string_view text_of(std::string_view kernel) {
@@ -169,7 +177,7 @@ std::string CSource::define(Array array, std::string_view name, std::string_view
                             std::string_view after) {
   std::string part = fmt::format("{}_{}", array.of, name);
   // Kernels define types whose names must not be reused.
-  if (is_kernel(part)) part += "_value";
+  if (is_kernel(part) || is_reserved(array.of)) part += "_value";
   const auto [at, added] = shared_.try_emplace(fmt::format("{}{}", before, after),
                                                fmt::format("{}_{}", prefix_, part));
   if (!added) return at->second;

@@ -133,6 +133,7 @@ void apply(Tape& tape, NodeId id, const Observer& observer) {
   } else {
     set_ranges(tape.graph(), tape.parameters(), id, observer.ranges());
   }
+  tape.parameters_changed();
 }
 
 NodeCalibration result_of(Tape& tape, NodeId id, const Observer& observer) {

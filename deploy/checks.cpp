@@ -187,13 +187,29 @@ Graph with_larger_batch(const Graph& graph) {
 }
 
 Verdict check_samples(const Graph& graph, const Graph& larger, NodeId id) {
-  if (!is_any<Sum, Mean, Max, ArgMax>(graph[id].op)) return {};
   const auto grows = [&](NodeId each) {
     return graph[each].type.shape != larger[each].type.shape;
   };
-  if (grows(id) || !grows(graph[id].operands[0])) return {};
-  return {.reason = "mixes the samples of the batch, so each output depends on other samples",
-          .remedy = "reduce the axes of a sample alone"};
+  const Node& node = graph[id];
+  // Of a quantizer that an operand names, only the scales are read.
+  const std::vector<Slot> slots = slots_of(node.op);
+  bool reads = false;
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    reads = reads || (slots[k].scales == Scales::None && grows(node.operands[k]));
+  }
+  if (!reads) return {};
+  const Shape& shape = node.type.shape;
+  const Shape& more = larger[id].type.shape;
+  const int64_t batch = graph.batch().value_or(1);
+  // As many rows for each sample, one sample after the other.
+  const bool rows = shape.rank() > 0 && more == shape.with(0, more[0]) &&
+                    shape[0] * (batch + 1) == more[0] * batch;
+  std::vector<TensorType> inputs;
+  for (const NodeId x : node.operands) inputs.push_back(graph[x].type);
+  if (rows && !mixes_samples(node.op, inputs)) return {};
+  return {
+      .reason = "mixes the samples of the batch, so each output depends on other samples",
+      .remedy = "keep the samples along axis 0, and compute with the axes of a sample alone"};
 }
 
 bool can_show(const IntegerValue& value, const Shape& shape) {

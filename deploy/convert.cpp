@@ -98,8 +98,8 @@ class Converter {
     for (const NodeId id : ids(graph_)) {
       if (!needed[at(id)]) continue;
       add(id, lowered_.analysis.refusal(id));
-      add(id, check_samples(graph_, larger_, id));
       if (!lowered_.analysis.refusal(id).reason.empty()) continue;
+      add(id, check_samples(graph_, larger_, id));
       if (const auto b = biases_.find(id); b != biases_.end()) add(id, b->second.wrong);
       if (lowered_.op(id).norm)
         add(id, check_leaves(graph_, parameters_, *lowered_.op(id).norm));

@@ -166,6 +166,7 @@ class ProgramLinter {
   template <class X>
   void look_at_grid(const X& op) {
     if constexpr (std::is_same_v<X, integer::Requantize>) requantized(op.grid);
+    if constexpr (std::is_same_v<X, integer::Mul>) multiplied(op.grid);
     if constexpr (std::is_same_v<X, integer::Add> || std::is_same_v<X, integer::Sub>) {
       added(op.grid);
     }
@@ -222,6 +223,20 @@ class ProgramLinter {
   std::string of_channels(const std::vector<int64_t>& channels) const {
     const auto all = static_cast<int64_t>(operand(0).scales.size());
     return all == 1 ? "" : fmt::format("in {}, ", channels_text(channels, all));
+  }
+
+  void multiplied(const CodeGrid& grid) {
+    const IntegerValue& a = operand(0);
+    const IntegerValue& b = operand(1);
+    const double reach = static_cast<double>(a.limit()) * static_cast<double>(b.limit());
+    const double ratio = a.scales[0] * b.scales[0] / grid.scale;
+    if (reach == 0 || ratio * reach >= 0.5) return;
+    add(Severity::Warning,
+        fmt::format(
+            "products of codes up to {:.0f}, times {:.3g}, round to 0: every code is the "
+            "zero point",
+            reach, ratio),
+        "calibrate it again: its scale is too large");
   }
 
   void added(const CodeGrid& grid) {

@@ -42,9 +42,10 @@ TapeOptions with_defaults(TapeOptions options, const Graph& graph) {
   return options;
 }
 
-/// Sets learned scales to 0, so that the next step initialises them again from its data.
-void restart_learned_scales(const Graph& graph, Parameters& parameters) {
+/// Sets learned scales to 0 if their quantizer `observes`: the next step initialises them.
+void restart_learned_scales(const Graph& graph, Parameters& parameters, const auto& observes) {
   for (const NodeId id : quantizers(graph)) {
+    if (!observes(id)) continue;
     const std::vector<QuantizerOperand> operands = operands_of(graph[id].op);
     if (operands.empty() || !operands[0].trained) continue;
     const ParameterEntry& entry = parameters.at(graph[graph[id].operands[1]].label);
@@ -195,7 +196,10 @@ void Tape::forward(Mode mode) {
   const bool delayed = mode.train && options_.schedule.delay > 0 &&
                        step_.number == static_cast<uint64_t>(options_.schedule.delay);
   if (delayed && step_.mode.quantize && step_.mode.observe) {
-    restart_learned_scales(graph(), parameters());
+    restart_learned_scales(graph(), parameters(), [&](NodeId id) {
+      const NodeStatus& status = statuses_[at(id)];
+      return main().plan.nodes[at(id)].needed && status.enabled && status.observing;
+    });
   }
   active_ = &layout_for(step_.mode);
   run_forward();

@@ -101,9 +101,9 @@ class Tape {
   /// Runs the graph in `mode`, as modified by the schedule. Throws GraphError if a kernel
   /// reports a fault (such as a label out of range, or a Fixed scale that was never set), on
   /// this rank or another.
-  /// Parameters and gradients are then intact and the next step may follow, but observers keep
-  /// what they observed in the batch. Throws GraphError, changing nothing, if the parameters no
-  /// longer exist.
+  /// Parameters and gradients are then intact and the next step may follow, but observers, and
+  /// learned scales that they initialise, keep what they observed in the batch. Throws
+  /// GraphError, changing nothing, if the parameters no longer exist.
   void forward(Mode mode);
   /// Declares that parameters or states were written since the last forward: by an optimizer,
   /// another tape or a load. Required only for tapes with constant_parameters; others read them

@@ -91,6 +91,7 @@ class Run {
     model_.set_sections({});  // training makes them obsolete
     try {
       train();
+      if (updated_) require_finite(model_.parameters(), step_);
     } catch (const FitInterrupted& stopped) {
       record(report::RunState::Stopped);
       model_.set_sections(sections());
@@ -254,7 +255,7 @@ class Run {
   /// Updates the best epoch; true if the last epoch is the best one so far.
   bool note_best() {
     const EpochResult& last = result_.epochs.back();
-    if (!last.score || std::isnan(*last.score)) return false;
+    if (!last.score || !std::isfinite(*last.score)) return false;
     if (result_.best_epoch) {
       const double best = *result_.epochs[static_cast<size_t>(*result_.best_epoch - 1)].score;
       if (!metric_.better(*last.score, best)) return false;

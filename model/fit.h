@@ -31,7 +31,8 @@ struct EpochResult {
   std::optional<double> score = {};  ///< by FitOptions::metric or the validation data
 };
 
-/// Handling of a batch whose loss is NaN or infinite. In both cases parameters stay unchanged.
+/// Handling of a batch whose loss is NaN or infinite. In both cases parameters stay unchanged,
+/// except learned scales that the forward pass initialises.
 enum class NonFiniteLoss : uint8_t {
   Skip,  ///< the batch is counted, and training continues
   Stop   ///< throws a GraphError that names the step
@@ -84,8 +85,8 @@ struct FitOptions {
   /// Continues from the progress in the model's sections, which a checkpoint and a run that was
   /// stopped leave there, or else in the file `checkpoint`, if there is any. The result is
   /// bit-identical to that of an uninterrupted run. Settings that change its bits must be those
-  /// of the run; only `arithmetic` and functions, which checkpoints cannot hold, are not
-  /// compared.
+  /// of the run; only `arithmetic`, `patience` and functions, which checkpoints cannot hold,
+  /// are not compared.
   bool resume = false;
   /// Folder for the record of the run, read by report::run_page and `qtape report`; written
   /// after every epoch and with every checkpoint. Empty: none.

@@ -93,12 +93,24 @@ Value sum(const Value& x, const std::vector<int>& axes) {
 }
 Value flatten(const Value& x) { return node(Flatten{}, {x}); }
 
+namespace {
+
+/// Returns the number of elements of a sample of `extents`, to which x is reshaped. Throws
+/// GraphError for extents that no tensor has.
+int64_t elements_of(const Value& x, const std::vector<int64_t>& extents) {
+  return naming<GraphError>(x.graph().describe(x.id()),
+                            [&] { return Shape(extents).elements(); });
+}
+
+}  // namespace
+
 Value reshape(const Value& x, const std::vector<int64_t>& sample) {
   const bool open = std::ranges::find(sample, -1) != sample.end();
   std::vector<int64_t> shape = sample;
   if (open) {  // the batch extent uses the only extent that may be -1
-    int64_t known = 1;
-    for (const int64_t extent : sample) known *= extent == -1 ? 1 : extent;
+    std::ranges::replace(shape, int64_t{-1}, int64_t{1});
+    const int64_t known = elements_of(x, shape);
+    shape = sample;
     const int64_t elements = x.shape().elements();
     require<GraphError>(std::ranges::count(sample, -1) == 1,
                         "{}: only one extent may be -1, got {}", x.graph().describe(x.id()),
@@ -108,8 +120,7 @@ Value reshape(const Value& x, const std::vector<int64_t>& sample) {
                         x.graph().describe(x.id()), elements, fmt::join(sample, ", "));
     std::ranges::replace(shape, int64_t{-1}, elements / known);
   }
-  int64_t wanted = 1;
-  for (const int64_t extent : shape) wanted *= extent;
+  const int64_t wanted = elements_of(x, shape);
   require<GraphError>(wanted == x.shape().elements(),
                       "{}: a sample {} has {} elements, reshaped to [{}] it would have {}",
                       x.graph().describe(x.id()), to_string(x.shape()), x.shape().elements(),

@@ -136,8 +136,10 @@ class Forward {
     for (int64_t c = 0; c < layout_.channels(); ++c) {
       const bool cold = !learned_.settled(c, write);
       if (cold && write && seen[c].only_zeros()) learned_.set(c, {zeros_mark<T>, T(0)});
+      // Without observation the scale is not stored, so that it cannot be trained.
+      const bool fixed = warming || (cold && !write);
       if ((!cold && !warming) || seen[c].magnitudes.sum() == 0) {
-        use(c, learned_.at(c), warming);
+        use(c, learned_.at(c), fixed);
         continue;
       }
       const QParams<T> before = learned_.stored(c);
@@ -147,7 +149,7 @@ class Forward {
         q.zero_point = decay * before.zero_point + (T(1) - decay) * q.zero_point;
       }
       learned_.set(c, q);
-      use(c, learned_.at(c), warming);
+      use(c, learned_.at(c), fixed);
       if (!write) learned_.set(c, before);
     }
   }

@@ -94,13 +94,15 @@ class Forward {
       status_->non_finite += channel.non_finite;
       T alpha = alpha_[c];
       const bool zeros = current == T(0) && !channel.range.empty() && channel.non_finite == 0;
+      // Without observation alpha is not stored, so that it cannot be trained.
+      const bool borrowed = !write && !settled(alpha, write);
       if (!settled(alpha, write)) {
         alpha = current > T(0) ? current : zeros && write ? zeros_mark<T> : alpha;
       } else if (warming && current > T(0)) {
         alpha = decay * alpha + (T(1) - decay) * current;
       }
       if (write) alpha_[c] = alpha;
-      use(c, alpha, warming);
+      use(c, alpha, warming || borrowed);
     }
   }
 

@@ -1,5 +1,7 @@
 #include "qtape/ops/group_norm.h"
 
+#include <algorithm>
+
 #include "qtape/ops/families/channel_norm.h"
 
 namespace qtape {
@@ -281,7 +283,7 @@ TensorType GroupNorm::infer(Inputs inputs) const {
   check(x.shape.rank() >= 2, "x needs rank >= 2, got {}", to_string(x.shape));
   check_channels(inputs, 1, "gamma");
   check_channels(inputs, 2, "beta");
-  check(groups >= 1 && x.shape[-1] % groups == 0,
+  check(groups >= 1 && groups <= std::max<int64_t>(1, x.shape[-1]) && x.shape[-1] % groups == 0,
         "groups must be a divisor of the {} channels, got {}", x.shape[-1], groups);
   check_eps(eps);
   return x;

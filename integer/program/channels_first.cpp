@@ -1,6 +1,7 @@
 #include "qtape/integer/program/channels_first.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -101,13 +102,18 @@ class Mover {
                         "{}: its accumulators have {} scales, one for each channel, which must "
                         "stay the last axis: output floats instead",
                         from_.describe(id), from_[id].value.scales.size());
-    return to_.add(integer::Transpose{{.permutation = first(id, axes(id))}}, {copy},
-                   is_input(id) ? std::string() : from_[id].label);
+    const auto [at, added] = moved_.try_emplace(id);
+    if (added) {
+      at->second = to_.add(integer::Transpose{{.permutation = first(id, axes(id))}}, {copy},
+                           is_input(id) ? std::string() : from_[id].label);
+    }
+    return at->second;
   }
 
   const IntegerProgram& from_;
   IntegerProgram to_;
   std::set<ProgramNodeId> outputs_;
+  std::map<ProgramNodeId, ProgramNodeId> moved_;  // outputs with channels first
 };
 
 }  // namespace

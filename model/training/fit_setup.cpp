@@ -125,12 +125,15 @@ void check_scales(const Model& model, const QuantizationSchedule& schedule) {
 
 void require_finite(const Parameters& parameters, int64_t step) {
   for (const ParameterEntry& each : parameters.entries()) {
-    if (!each.trainable() || each.type.dtype != DType::F32) continue;
+    if (!each.trainable()) continue;
+    const bool finite = dispatch_compute(each.type.dtype, [&]<class T>() {
+      return std::ranges::all_of(each.values<T>(), [](T v) { return std::isfinite(v); });
+    });
     require<GraphError>(
-        std::ranges::all_of(each.values<float>(), [](float v) { return std::isfinite(v); }),
-        "parameter '{}' is NaN or infinite before step {}: a gradient was not finite, such as "
+        finite,
+        "parameter '{}' is NaN or infinite after step {}: a gradient was not finite, such as "
         "that of sqrt at 0; max_gradient_norm skips such steps",
-        printable(each.name), step + 1);
+        printable(each.name), step);
   }
 }
 
@@ -182,7 +185,10 @@ std::map<std::string, std::string> settings_of(const FitOptions& options,
   const data::Augmentation& moved = options.augmentation;
   const Oscillations& damped = options.oscillations;
   const bool taught = options.distillation.has_value();
+  const std::string score =
+      options.score ? std::string(to_string_view(*options.score)) : "usual";
   return {
+      {"score", options.metric ? "metric" : score},
       {"max_gradient_norm", fmt::format("{}", options.max_gradient_norm)},
       {"gradient_precision", std::string(to_string_view(options.gradient_precision))},
       {"augmentation", fmt::format("shift {}, rotation {}, noise {}", moved.shift,

@@ -5,20 +5,22 @@
 #include <cmath>
 #include <numbers>
 
+#include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/analysis.h"
 
 namespace qtape {
 namespace {
 
-/// Calls `visit(element, scale)` for all elements of a weight whose quantizer applied.
+/// Calls `visit(element, qparams)` for all elements of a weight whose quantizer applied.
 template <class Visit>
-void for_each_scale(const std::vector<QParams<double>>& qparams, const ChannelMap& map,
-                    int64_t elements, const Visit& visit) {
+void for_each_element(const std::vector<QParams<double>>& qparams, const ChannelMap& map,
+                      int64_t elements, const Visit& visit) {
   for (int64_t i = 0; i < elements; ++i) {
     const int64_t channel =
         map.channels == 1 ? 0 : i / map.block * map.stride + i / map.segment % map.wrap;
-    visit(static_cast<size_t>(i), qparams[static_cast<size_t>(channel)].scale);
+    visit(static_cast<size_t>(i), qparams[static_cast<size_t>(channel)]);
   }
 }
 
@@ -37,11 +39,17 @@ void validate(const Oscillations& oscillations) {
 OscillationControl::OscillationControl(const Graph& graph, const Oscillations& options)
     : options_(options) {
   validate(options);
+  const std::vector<bool> needed = needed_for(graph, graph.losses());
   for (NodeId id : quantizers(graph)) {
+    if (!needed[at(id)]) continue;
     const Node& source = graph[graph[id].operands[0]];
     if (!std::holds_alternative<Parameter>(source.op) || source.type.dtype != DType::F32) {
       continue;
     }
+    require<ArgumentError>(
+        std::ranges::count(weights_, source.label, &Weight::label) == 0,
+        "oscillations: '{}' has several quantizers, and follows the codes of one",
+        printable(source.label));
     Weight weight{.quantizer = id,
                   .label = source.label,
                   .limits = grid_of(graph, id).limits,
@@ -65,15 +73,16 @@ void OscillationControl::damp(const Tape& tape, double progress) const {
   const double strength = options_.damping * 0.5 *
                           (1 - std::cos(std::numbers::pi * std::clamp(progress, 0.0, 1.0)));
   for (const Weight& weight : weights_) {
+    if (!tape.status(weight.quantizer).applied) continue;
     const ParameterEntry& entry = tape.parameters().at(weight.label);
     const auto w = entry.values<float>();
     const auto g = entry.gradients<float>();
     const auto scales = tape.qparams(weight.quantizer);
-    for_each_scale(scales, weight.map, entry.elements(), [&](size_t i, double scale) {
-      const double quotient = static_cast<double>(w[i]) / scale;
-      const double code = std::nearbyint(quotient);
+    for_each_element(scales, weight.map, entry.elements(), [&](size_t i, const auto& q) {
+      const double exact = static_cast<double>(w[i]) / q.scale + q.zero_point;
+      const double code = std::nearbyint(exact);
       if (code < weight.limits.q_min || code > weight.limits.q_max) return;
-      g[i] += static_cast<float>(2 * strength * scale * (quotient - code));
+      g[i] += static_cast<float>(2 * strength * q.scale * (exact - code));
     });
   }
 }
@@ -81,18 +90,21 @@ void OscillationControl::damp(const Tape& tape, double progress) const {
 void OscillationControl::follow(const Tape& tape) {
   const auto momentum = static_cast<float>(options_.momentum);
   for (Weight& weight : weights_) {
+    if (!tape.status(weight.quantizer).applied) continue;
     const ParameterEntry& entry = tape.parameters().at(weight.label);
     const auto w = entry.values<float>();
     const auto scales = tape.qparams(weight.quantizer);
     const auto low = static_cast<double>(weight.limits.q_min);
     const auto high = static_cast<double>(weight.limits.q_max);
-    for_each_scale(scales, weight.map, entry.elements(), [&](size_t i, double scale) {
+    for_each_element(scales, weight.map, entry.elements(), [&](size_t i, const auto& q) {
       if (weight.frozen[i] != 0) {
-        w[i] = static_cast<float>(static_cast<double>(weight.code[i]) * scale);
+        w[i] = static_cast<float>(static_cast<double>(weight.code[i]) * q.scale);
         return;
       }
-      const auto code = static_cast<float>(
-          std::clamp(std::nearbyint(static_cast<double>(w[i]) / scale), low, high));
+      // Relative to the zero point, which may move.
+      const double exact = static_cast<double>(w[i]) / q.scale + q.zero_point;
+      const auto code =
+          static_cast<float>(std::clamp(std::nearbyint(exact), low, high) - q.zero_point);
       if (!started_) {
         weight.code[i] = weight.average[i] = code;
         return;

@@ -12,6 +12,7 @@
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/models.h"
+#include "qtape/tests/support/small_nets.h"
 
 using namespace qtape;
 using namespace qtape::kernels;
@@ -235,6 +236,23 @@ TEST_CASE("calibrate: the search is never worse at the outputs than any one meth
   CHECK(error() < first);
   CHECK(error_text<ArgumentError>([&] { (void)search_calibration(tape, data, {}); }) ==
         "the search needs candidates, got none");
+}
+
+TEST_CASE("calibrate: a tape with constant parameters uses the new states") {
+  const Graph graph = make_graph();
+  Parameters parameters(graph, 3);
+  Tape tape(graph, parameters, {.threads = 1, .constant_parameters = true});
+  const BatchSource data = wave(3);
+  const auto answers = [&] {
+    tape.forward(mode::eval);
+    return test::copied(tape.value<float>(graph.outputs()[0]));
+  };
+  (void)calibrate(tape, data, {.method = MinMax{}});
+  (void)answers();
+  (void)calibrate(tape, data, {.method = ClipStd{}});
+  const auto found = answers();
+  tape.parameters_changed();
+  CHECK(found == answers());
 }
 
 TEST_CASE("calibrate: kept quantizers keep their states, the others get the same as without") {

@@ -342,5 +342,39 @@ TEST_CASE("convert: answers that depend on other samples are refused") {
   CHECK(
       test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); })
           .ends_with("mixes the samples of the batch, so each output depends on other samples: "
-                     "reduce the axes of a sample alone"));
+                     "keep the samples along axis 0, and compute with the axes of a sample "
+                     "alone"));
+}
+
+TEST_CASE("convert: values that depend on other samples are refused, however they arise") {
+  const FakeQuantize grid{.scale_mode = Fixed{}};
+  using Added = std::function<NodeId(test::Net&, NodeId)>;
+  const std::pair<std::string, Added> cases[] = {
+      {"first",
+       [](test::Net& net, NodeId x) {
+         return net.add(Slice{.axis = 0, .begin = 0, .end = 1}, {x}, "first");
+       }},
+      {"chosen",
+       [](test::Net& net, NodeId x) {
+         return net.add(Gather{.axis = 0, .indices = {0}}, {x}, "chosen");
+       }},
+      {"turned",
+       [](test::Net& net, NodeId x) {
+         return net.add(Transpose{.permutation = {1, 0}}, {x}, "turned");
+       }},
+      {"all", [](test::Net& net, NodeId x) {
+         const NodeId rows = net.add(Reshape{.shape = {-1, 1, 4}}, {x});
+         return net.add(Sub{}, {rows, x}, "all");
+       }}};
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    test::Net net({2, 4});
+    const NodeId x = net.quantized(net.x, grid, "x");
+    net.graph.set_outputs({one.second(net, x)});
+    const Parameters parameters = net.with_scales({{x, 0.5}});
+    const std::string text =
+        test::error_text<GraphError>([&] { (void)convert(net.graph, parameters, {}); });
+    CHECK(text.find(fmt::format("'{}'", one.first)) != std::string::npos);
+    CHECK(text.find("mixes the samples of the batch") != std::string::npos);
+  }
 }

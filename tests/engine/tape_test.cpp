@@ -146,6 +146,15 @@ TEST_CASE("tape: learned scales start when quantizers begin to apply, whatever t
                                 : std::vector<double>{100, 100, 12, 12}));
     if (delay > 0) CHECK(parameters.at("pact.alpha").values<float>()[0] == 12);
   }
+  // One that must not observe keeps its scale.
+  test::Net net({2});
+  const NodeId lsq = net.quantized(net.x, FakeQuantizeLSQ{.bits = 2}, "lsq");
+  net.graph.set_outputs({lsq});
+  Parameters parameters = net.with_scales({{lsq, 100}});
+  Tape tape(net.graph, parameters, {.schedule = {.delay = 1}});
+  tape.status(lsq).observing = false;
+  for (int step = 0; step < 3; ++step) tape.forward(mode::qat);
+  CHECK(qparams(net.graph, parameters, lsq)[0].scale == 100);
 }
 
 TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {

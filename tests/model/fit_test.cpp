@@ -209,8 +209,15 @@ TEST_CASE(
   const std::string before = model.parameters().sha256();
   CHECK(error_text<GraphError>([&] {
           (void)fit(model, set, options);
-        }).find("is NaN or infinite before step 2: a gradient was not finite") !=
+        }).find("is NaN or infinite after step 1: a gradient was not finite") !=
         std::string::npos);
+  model = root();
+  model.set<float>("fc1.bias", std::vector<float>{0, 0, 0});
+  // Also in the last step, which no other one follows.
+  FitOptions last = options;
+  last.epochs = 1;
+  last.batch = 16;
+  CHECK(error_text<GraphError>([&] { (void)fit(model, set, last); }) != "no error");
   model = root();
   model.set<float>("fc1.bias", std::vector<float>{0, 0, 0});
   options.max_gradient_norm = 1;
@@ -348,6 +355,44 @@ TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all"
   CHECK(error([](FitOptions& o) {
           o.quantization = QuantizationSchedule{.delay = 1};
         }).starts_with("quantization: the checkpoint is from a run with delay 0, "));
+  CHECK(error([](FitOptions& o) {
+          o.validation = small_digits().test;
+          o.score = MetricKind::Accuracy;
+        }).starts_with("score: the checkpoint is from a run with usual, got "));
+}
+
+TEST_CASE("fit: oscillations follow affine codes, and layers that the loss needs") {
+  const Random random(3, 1);
+  std::vector<float> x(128), y(64);
+  for (size_t i = 0; i < 64; ++i) {
+    for (size_t k = 0; k < 2; ++k) x[2 * i + k] = static_cast<float>(random.uniform(2 * i + k));
+    y[i] = 0.7f * x[2 * i] - 0.4f * x[2 * i + 1];
+  }
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({64, 2}, x));
+  set.add_target("y", Tensor::of<float>({64, 1}, y));
+  Network net;
+  const Layer layer{.weights = FakeQuantize{.bits = 4,
+                                            .range = CodeRange::Unsigned,
+                                            .scheme = Scheme::Affine,
+                                            .scale_mode = PerBatch{}}};
+  const Value in = net.input("x", {2});
+  const Value out = linear(in, 1, layer);
+  (void)linear(in, 3, layer);
+  Model model(out, loss::mean_squared_error);
+  FitOptions options = quiet(40);
+  options.validation = {};
+  options.batch = 8;
+  options.learning_rate = 0.02;
+  options.schedule = ConstantRate{};
+  options.oscillations = {.damping = 0.01, .freeze_above = 0.02, .momentum = 0.1};
+  model.set<float>("fc1.weight", std::vector<float>{0.72f, -0.43f});
+  CHECK(fit(model, set, options).frozen_weights > 0);
+  const auto trained = model.parameters().at("fc1.weight").values<float>();
+  // Frozen weights are at a mean of codes, two steps of 15 away at most.
+  const float step = (0.7f + 0.4f) / 15;
+  CHECK(std::fabs(trained[0] - 0.7f) < 2 * step);
+  CHECK(std::fabs(trained[1] + 0.4f) < 2 * step);
 }
 
 TEST_CASE("fit: the best values of a checkpoint without them cannot be kept") {

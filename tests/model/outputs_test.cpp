@@ -98,6 +98,9 @@ TEST_CASE("outputs: losses are those stated, else scalars that depend on paramet
   CHECK(graph.with_batch(2).losses() == std::vector{mean});
   CHECK(error_text<GraphError>([&] { graph.set_outputs({y}, {mean}); }) ==
         "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss must be one of the outputs");
+  CHECK(error_text<GraphError>([&] {
+          graph.set_outputs({y, mean}, {mean, mean});
+        }) == "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss is listed once");
   CHECK(
       error_text<GraphError>([&] {
         graph.set_outputs({y, mean}, {y});

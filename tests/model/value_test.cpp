@@ -276,4 +276,7 @@ TEST_CASE("values: samples of fewer axes are aligned behind the batch") {
   CHECK(error_text<GraphError>([&] {
           (void)reshape(z, {2});
         }).ends_with("a sample [3] has 3 elements, reshaped to [2] it would have 2"));
+  CHECK(error_text<GraphError>([&] {
+          (void)reshape(z, {int64_t{1} << 40, int64_t{1} << 40});
+        }).starts_with("Input %"));
 }

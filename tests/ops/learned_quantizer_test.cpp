@@ -115,6 +115,17 @@ TEST_CASE("lsq: the first observed batch initialises, others only read") {
                                .y = next}});
 }
 
+TEST_CASE("learned quantizers: a scale that is not stored is not trained") {
+  const Mode unobserved{.train = true, .quantize = true};
+  LsqBench lsq(FakeQuantizeLSQ{.bits = 3}, {4});
+  lsq.dy = {1, 2, 3, 4};
+  check_calls<double>(lsq,
+                      {{.mode = unobserved, .x = {1, -1, 2, 9}, .state = {0}, .dstate = {0}}});
+  Pact pact(FakeQuantizePACT{}, {2});
+  pact.dy = {1, 2};
+  check_calls<double>(pact, {{.mode = unobserved, .x = {1, 2}, .state = {0}, .dstate = {0}}});
+}
+
 TEST_CASE(
     "lsq: a scale that saw nothing but zeros is that of -1..1, and zeros teach it nothing") {
   LsqBench bench(FakeQuantizeLSQ{.bits = 4}, {2});

@@ -60,6 +60,8 @@ check "are verified" "$tool" verify "$work/wide.tflite" --random 50 --levels L2,
 i=$work/imported.json f=$work/fine.json
 check "import" "$tool" import "$t" -o "$i" >"$work/import.txt"
 check "its layers" grep -q ' 2 layers with weights, ' "$work/import.txt"
+"$build/tests/write_lenet" "$work/lenet.onnx"
+check "an end before the file" "$tool" import --end fc2 "$work/lenet.onnx" -o "$work/lenet.json" >/dev/null
 check "no end of a .tflite file" exits 2 "--end: $t is a .tflite file, expected ONNX" "$tool" import "$t" -o "$i" --end x
 check "its program" "$tool" verify "$i" --random 100 --requantization DoubleRounding >"$work/verify.txt"
 check "agrees" grep -q ' 0 mismatches' "$work/verify.txt"

@@ -361,6 +361,8 @@ OpCase group_norm() {
          {{of(3), "groups must be a divisor of the 4 channels, got 3"},
           {of(0), "groups must be a divisor of the 4 channels, got 0"},
           {GroupNorm{.eps = 0}, "eps must be above 0 and finite, got 0"}});
+  refuse(c, {f32({2, 0}), f32({0}), f32({0})},
+         {{of(2), "groups must be a divisor of the 0 channels, got 2"}});
   c.uses = {{plain, operands({5, 3})},
             {of(2), operands({7, 16})},
             {of(5), operands({3, 4, 5})},

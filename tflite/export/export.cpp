@@ -101,7 +101,10 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
   TfliteProgram p(one);
   std::vector<std::string> problems = write_nodes(p);
   for (const ProgramNodeId id : one.outputs()) {
-    if (p.has_tensor(id)) {
+    if (std::holds_alternative<integer::Constant>(one[id].op)) {
+      problems.push_back(
+          fmt::format("output {}: is a constant, expected computed codes", place_of(one, id)));
+    } else if (p.has_tensor(id)) {
       p.model.outputs.push_back(p.tensor_of(id));
     } else if (problems.empty()) {
       problems.push_back(

@@ -193,7 +193,7 @@ Command add_import(CLI::App& app) {
       .add_option("--end", o->ends,
                   "end at this node, module or value of the ONNX file instead of at its "
                   "outputs; may be repeated")
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_float_parts(import, o->float_parts);
   add_json(import, o->json);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <vector>
 
 #include "qtape/core/byte_order.h"
@@ -166,14 +167,21 @@ bool is_valid(const WindowAxis& a) {
   return a.in >= a.span() && a.begin == 0 && a.out == (a.in - a.span()) / a.stride + 1;
 }
 
+/// Returns a stride or a dilation as an option of an operator.
+int32_t step_of(int64_t value) {
+  check(value <= std::numeric_limits<int32_t>::max(),
+        "a stride or dilation of {} exceeds the s32 of TensorFlow Lite", value);
+  return static_cast<int32_t>(value);
+}
+
 template <class O>
 O conv_options(const Window& w, PaddingType padding, Activation activation) {
   O options;
   options.padding = padding;
-  options.stride_h = static_cast<int32_t>(w.h.stride);
-  options.stride_w = static_cast<int32_t>(w.w.stride);
-  options.dilation_h = static_cast<int32_t>(w.h.dilation);
-  options.dilation_w = static_cast<int32_t>(w.w.dilation);
+  options.stride_h = step_of(w.h.stride);
+  options.stride_w = step_of(w.w.stride);
+  options.dilation_h = step_of(w.h.dilation);
+  options.dilation_w = step_of(w.w.dilation);
   options.activation = activation;
   return options;
 }

@@ -28,8 +28,8 @@ void write_pool(const P& op, Builtin builtin, TfliteProgram& p, bool can_pad) {
   if (border) from = add_border(p, from, x, in, w);
   Pool2dOptions options;
   options.padding = same ? PaddingType::Same : PaddingType::Valid;
-  options.stride_h = static_cast<int32_t>(w.h.stride);
-  options.stride_w = static_cast<int32_t>(w.w.stride);
+  options.stride_h = step_of(w.h.stride);
+  options.stride_w = step_of(w.w.stride);
   options.filter_height = static_cast<int32_t>(w.h.kernel);
   options.filter_width = static_cast<int32_t>(w.w.kernel);
   if (!one) return p.finish(builtin, {from}, options);
