@@ -38,7 +38,8 @@ check "samples of which none is stored" exits 2 '--data and --input have no effe
 
 # A checkpoint with new quantizers is another run.
 "$tool" train "$work/f.json" --float "${arrays[@]}" --epochs 1 --checkpoint "$work/k.json" >/dev/null
-"$tool" calibrate "$work/k.json" --data "$digits" -o "$work/kq.json" >/dev/null
+"$tool" calibrate "$work/k.json" --data "$digits" -o "$work/kq.json" >"$work/kq.txt"
+check "it says so" grep -qx 'the progress of the checkpoint is left out: its run had fewer quantizers' "$work/kq.txt"
 check "a calibrated checkpoint is none" exits 2 "$work/kq.json is not a checkpoint" "$tool" train "$work/kq.json" "${arrays[@]}" --resume
 
 # Names do not decide what a file holds; its permissions stay.

@@ -341,6 +341,9 @@ void calibrate(const CalibrateOptions& options) {
   naming<GraphError>(options.model, [&] { calibrate_all(model, data, options, keep, report); });
   // New quantizers end the run of a checkpoint.
   const bool continues = quantizers(model.graph()).size() == before;
+  if (!continues && !sections.empty() && !options.save.empty()) {
+    fmt::print("the progress of the checkpoint is left out: its run had fewer quantizers\n");
+  }
   files.save(options.save, [&](const std::string& path) {
     save_model(path, model.graph(), model.parameters(),
                continues ? sections : std::map<std::string, Section>());
