@@ -45,6 +45,11 @@ std::string describe(const FedInput& input) {
                      to_string(TensorType{dtype, input.sample}));
 }
 
+/// True unless the column is a target and the input is not of a loss.
+bool may_fill(const data::Column& column, const FedInput& input) {
+  return input.target || !column.target;
+}
+
 }  // namespace
 
 int64_t FedInput::rows() const {
@@ -126,7 +131,7 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
   std::vector<bool> taken(columns.size(), false);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto named = std::ranges::find_if(columns, [&](const data::Column& each) {
-      return each.name == inputs[i].label && (inputs[i].target || !each.target);
+      return each.name == inputs[i].label && may_fill(each, inputs[i]);
     });
     if (named == columns.end()) continue;
     require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} per sample",
@@ -137,8 +142,8 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
-      if (taken[k] || !fits(columns[k], inputs[i])) continue;
-      if (columns[k].target && !inputs[i].target) continue;
+      if (taken[k] || !may_fill(columns[k], inputs[i]) || !fits(columns[k], inputs[i]))
+        continue;
       found[i] = k;
       taken[k] = true;
     }

@@ -22,9 +22,14 @@ std::set<std::string, std::less<>> scale_labels(const Graph& graph) {
   return labels;
 }
 
+/// Returns the number of samples of a batch of calibration.
+int64_t rows_of(const data::Dataset& dataset, int64_t samples) {
+  return std::min({Evaluator::batch, dataset.size(), samples});
+}
+
 Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t samples,
                       int threads) {
-  const int64_t rows = std::min({Evaluator::batch, dataset.size(), samples});
+  const int64_t rows = rows_of(dataset, samples);
   require<ArgumentError>(rows >= 1, "there are no samples to calibrate with");
   return {model.graph().with_batch(rows),
           model.parameters(),
@@ -34,9 +39,8 @@ Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t sample
 }  // namespace
 
 int64_t calibrated_samples(const data::Dataset& dataset, int64_t samples) {
-  const int64_t all = std::min(dataset.size(), samples);
-  const int64_t rows = std::min(Evaluator::batch, all);
-  return rows < 1 ? 0 : all / rows * rows;
+  const int64_t rows = rows_of(dataset, samples);
+  return rows < 1 ? 0 : std::min(dataset.size(), samples) / rows * rows;
 }
 
 std::vector<NodeCalibration> calibrate(Model& model, const data::Dataset& dataset,

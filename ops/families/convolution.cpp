@@ -15,8 +15,6 @@ void check_filters(Inputs inputs, int64_t groups, std::string_view x_layout,
   check(filters.rank() == rank, "filters must be {}, got {}", filter_layout,
         to_string(filters));
   check(groups >= 1, "groups must be at least 1, got {}", groups);
-  check(groups <= std::max<int64_t>(1, x[-1]), "{} channels do not divide into {} groups",
-        x[-1], groups);
   check(x[-1] >= 1 && filters[0] >= 1, "channels must be at least 1, got {} and {} filters",
         x[-1], filters[0]);
   check(x[-1] % groups == 0 && filters[0] % groups == 0,

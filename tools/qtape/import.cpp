@@ -148,9 +148,7 @@ void check_values(const std::string& file, const SavedModel& model, ImportReport
   for (const ParameterEntry& each : model.parameters.entries()) {
     if (each.type.dtype != DType::F32) continue;
     const auto values = each.values<float>();
-    const auto nan = std::ranges::find_if(values, [](float v) { return std::isnan(v); });
-    require<FormatError>(nan == values.end(), "{}: element {} of '{}' is NaN", file,
-                         nan - values.begin(), printable(each.name));
+    require_no_nan<float>(file, each.name, values);
     if (std::ranges::any_of(values, [](float v) { return std::isinf(v); })) {
       report.left_out.push_back(
           fmt::format("'{}' has infinite values, which are clamped", printable(each.name)));

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 
-#include "qtape/core/printable.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
@@ -56,16 +53,12 @@ void print(const WeightsReport& report) {
 }
 
 /// Throws FormatError for NaN, which models cannot store.
-void require_no_nan(const std::string& file, const NamedTensors& values) {
+void require_storable(const std::string& file, const NamedTensors& values) {
   for (const NamedTensor& each : values) {
     const DType dtype = each.tensor.type.dtype;
     if (dtype != DType::F32 && dtype != DType::F64) continue;
-    dispatch_compute(dtype, [&]<class T>() {
-      const auto elements = each.tensor.values<T>();
-      const auto nan = std::ranges::find_if(elements, [](T v) { return std::isnan(v); });
-      require<FormatError>(nan == elements.end(), "{}: element {} of '{}' is NaN", file,
-                           nan - elements.begin(), printable(each.name));
-    });
+    dispatch_compute(
+        dtype, [&]<class T>() { require_no_nan<T>(file, each.name, each.tensor.values<T>()); });
   }
 }
 
@@ -97,7 +90,7 @@ void take_values(const WeightsCommand& command) {
   SavedModel model = read_model(command.model, files);
   const NamedTensors values = read_arrays(command.from);
   WeightsReport report = report_of(values);
-  require_no_nan(command.from, values);
+  require_storable(command.from, values);
   report.taken =
       naming<GraphError>(command.from, [&] { return set_values(model.parameters, values); });
   report.kept = static_cast<int64_t>(model.parameters.entries().size()) - *report.taken;
