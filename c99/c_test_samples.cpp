@@ -168,12 +168,14 @@ class Samples {
       const auto bytes = reference.bytes(id);
       to.insert(to.end(), bytes.begin(), bytes.end());
     };
-    for (const GoldenSample& sample : samples_) {
+    for (size_t k = 0; k < samples_.size(); ++k) {
+      const GoldenSample& sample = samples_[k];
       check_sample(sample);
       for (size_t i = 0; i < sample.size(); ++i) {
         give(sample[i], reference, written_.inputs[i].node);
       }
-      reference.run();
+      naming<GraphError>(fmt::format("sample {} of the self-test", k),
+                         [&] { return reference.run(); });
       for (size_t i = 0; i < codes_.size(); ++i) append(codes_[i], written_.steps[i].node);
       for (size_t i = 0; i < outputs_.size(); ++i) {
         append(outputs_[i], written_.outputs[i].node);

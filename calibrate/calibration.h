@@ -66,7 +66,7 @@ std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
 /// Selects for each quantizer, in graph order, the one of `candidates` that minimises the
 /// squared error of the graph's outputs relative to the float outputs, over all batches.
 /// Quantizers not yet searched use the first candidate, those whose labels are in `keep` their
-/// states. Takes one float pass, and one quantized pass for every quantizer and candidate.
+/// states. Takes two float passes, and one quantized pass for every quantizer and candidate.
 /// Throws as `calibrate` does, and ArgumentError if there are no candidates.
 std::vector<NodeCalibration> search_calibration(
     Tape& tape, const BatchSource& batches, const std::vector<ObserverMethod>& candidates,

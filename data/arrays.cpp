@@ -153,14 +153,14 @@ struct Placed {
     return found;
   }
 
-  /// True for sequences [n, t, c] with the extents of their input or answer, which cannot be
-  /// [n, c, t].
+  /// True for samples with the extents of their input or answer, such as sequences [n, t, c],
+  /// that have others with their channels moved.
   bool only_last() const {
     const Shape& shape = type_of(values).shape;
-    if (!has_channels || shape.rank() != 3 || fit() != Fit::AsTheyAre) return false;
+    if (!has_channels || shape.rank() < 3 || fit() != Fit::AsTheyAre) return false;
     return std::ranges::any_of(wanted, [&](const WantedInput& each) {
       return is_of(each) && each.sample == shape.without_first() &&
-             large(each.sample.extents()).size() == 2;
+             large(each.sample.extents()).size() >= 2;
     });
   }
 };

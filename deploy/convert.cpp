@@ -127,7 +127,7 @@ class Converter {
       if (form(id).kind != IntegerKind::Weight) return;
       Weights& w = weights_[id];
       w.qparams = view.qparams;
-      w.wrong = check_weights(view.values, view.fault);
+      w.wrong = check_weights(view.raw.empty() ? view.values : view.raw, view.fault);
       if (view.codes == nullptr || !w.wrong.reason.empty()) return;
       w.codes = {view.codes->value.type, {}};
       w.codes.data.assign(view.codes->data, view.codes->data + w.codes.type.bytes());

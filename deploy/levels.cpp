@@ -9,7 +9,6 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/program/session_hooks.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/training/exact.h"
 
 namespace qtape {

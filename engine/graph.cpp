@@ -222,4 +222,17 @@ std::string to_string(const Graph& graph) {
   return text;
 }
 
+std::vector<bool> needed_for(const Graph& graph, std::span<const NodeId> outputs) {
+  std::vector<bool> needed(static_cast<size_t>(graph.size()));
+  for (NodeId id : outputs) {
+    (void)graph[id];
+    needed[at(id)] = true;
+  }
+  for (int32_t i = static_cast<int32_t>(graph.size()) - 1; i >= 0; --i) {
+    if (!needed[static_cast<size_t>(i)]) continue;
+    for (NodeId id : graph[NodeId{i}].operands) needed[at(id)] = true;
+  }
+  return needed;
+}
+
 }  // namespace qtape

@@ -109,4 +109,8 @@ class Graph : public NodeList<Graph, Node> {
 /// `%2 'fc1' f32[8, 3] = MatMul {transpose_b: true} (%0 'x', %1 'fc1.w')`.
 std::string to_string(const Graph& graph);
 
+/// By node: true if one of `outputs` depends on it. Throws GraphError for ids that are not in
+/// the graph.
+std::vector<bool> needed_for(const Graph& graph, std::span<const NodeId> outputs);
+
 }  // namespace qtape

@@ -7,7 +7,7 @@ namespace qtape {
 
 struct PlanHooks {
   bool share_memory = true;  ///< false: buffers share no memory
-  int64_t guard_bytes = 0;   ///< space after every buffer, at most 4096
+  int64_t guard_bytes = 0;   ///< space after every buffer, at most 2^20
 };
 
 }  // namespace qtape

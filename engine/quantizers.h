@@ -48,8 +48,8 @@ std::vector<QParams<double>> qparams(const Graph& graph, const Parameters& param
                                      NodeId id);
 /// Sets the states of the quantizer `id` for data in `ranges`, one per channel. Throws
 /// GraphError, changing nothing, for a different number of ranges and for a range that is empty
-/// or not finite in the states' dtype. After a range of 0 to 0, a running range and an alpha
-/// count as not observed.
+/// or not finite in the states' dtype. A range of 0 to 0 counts as observed: it sets the range
+/// -1 to 1, or 0 to 1 of unsigned codes, which the first data other than 0 replace.
 void set_ranges(const Graph& graph, Parameters& parameters, NodeId id,
                 std::span<const ValueRange<double>> ranges);
 

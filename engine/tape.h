@@ -178,7 +178,8 @@ class Tape {
   /// exist.
   Parameters& parameters() const { return parameters_.get("tape"); }
   int threads() const { return options_.threads; }
-  /// True if every guard of PlanHooks::guard_bytes still holds its pattern.
+  /// True if every guard of PlanHooks::guard_bytes still holds its pattern. Buffers that share
+  /// memory overwrite guards, so PlanHooks::share_memory must be false.
   bool guards_intact() const;
 
  private:

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   return console::run_program("arrays", [&] {
     require<ArgumentError>(argc == 4, "usage: arrays INPUTS LABELS MODEL");
     const auto [train, test] = data::arrays(argv[1], argv[2]).split(0.9);
+    require<ArgumentError>(train.classes() > 0, "{}: expected integer labels", argv[2]);
     Network net;
     const Value x = flatten(net.input("x", train.columns()[0].sample.shape));
     const Layer w4a4 = quantize::layer(4, 4);

@@ -8,7 +8,6 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/integer_node.h"
-#include "qtape/integer/rules/analysis.h"
 
 namespace qtape {
 namespace {

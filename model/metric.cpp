@@ -10,7 +10,6 @@
 #include "qtape/core/error.h"
 #include "qtape/core/printable.h"
 #include "qtape/integer/program/integer_node.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/area_under_curve.h"
 #include "qtape/model/feed.h"

@@ -1,13 +1,74 @@
 #include "qtape/ops/arg_max.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "qtape/kernels/simd/threads.h"
+#include "qtape/kernels/simd/vectorize.h"
+#include "qtape/ops/families/beats.h"
 #include "qtape/ops/families/reduction.h"
 
 namespace qtape {
 
 using namespace kernels;
+
+namespace {
+
+/// Columns that are searched at once.
+constexpr int64_t most_columns = 64;
+
+/// Searches x, whose axis of `extent` has `inner` elements from one index to the next.
+template <class T>
+struct Search {
+  int64_t inner;
+  int64_t extent;
+  const T* x;
+  int32_t* y;
+
+  /// Writes outputs [begin, end).
+  void operator()(int64_t begin, int64_t end) const {
+    for (int64_t o = begin; o < end;) {
+      const int64_t column = o % inner;
+      const int64_t n = std::min({end - o, inner - column, most_columns});
+      const T* from = x + o / inner * extent * inner + column;
+      if (n == 1)
+        y[o] = index_in_column(from);
+      else
+        search_columns(from, y + o, n);
+      o += n;
+    }
+  }
+
+  int32_t index_in_column(const T* from) const {
+    int64_t index = 0;
+    T best = from[0];
+    for (int64_t i = 1; i < extent; ++i) {
+      if (!beats(from[i * inner], best)) continue;
+      best = from[i * inner];
+      index = i;
+    }
+    return static_cast<int32_t>(index);
+  }
+
+  void search_columns(const T* from, int32_t* index, int64_t n) const {
+    std::array<T, most_columns> best;
+    std::copy_n(from, n, best.begin());
+    std::fill_n(index, n, 0);
+    T* values = best.data();
+    for (int64_t i = 1; i < extent; ++i) {
+      const T* row = from + i * inner;
+      QTAPE_INDEPENDENT
+      for (int64_t c = 0; c < n; ++c) {
+        const bool better = beats(row[c], values[c]);
+        values[c] = better ? row[c] : values[c];
+        index[c] = better ? static_cast<int32_t>(i) : index[c];
+      }
+    }
+  }
+};
+
+}  // namespace
 
 static_assert(Compute<ArgMax>);
 
@@ -27,21 +88,11 @@ Kernel ArgMax::forward(const Binding& b) const {
   int64_t inner = 1;
   for (int k = at + 1; k < x.rank(); ++k) inner *= x[k];
   return dispatch_compute(b.inputs[0].dtype, [&]<class T>() -> Kernel {
-    const auto search = [inner, extent = x[at], x = b.operand<const T>(0), y = b.y<int32_t>()](
-                            int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o) {
-        const T* from = x + o / inner * extent * inner + o % inner;
-        int64_t best = 0;
-        for (int64_t i = 1; i < extent; ++i) {
-          const T value = from[i * inner], most = from[best * inner];
-          if (value > most || (value != value && most == most)) best = i;
-        }
-        y[o] = static_cast<int32_t>(best);
-      }
-    };
+    const Search<T> search{inner, x[at], b.operand<const T>(0), b.y<int32_t>()};
+    const int64_t block = inner > 1 ? most_columns : 1;
     const int64_t grain = std::max<int64_t>(1, pointwise_grain / x[at]);
-    return [search, grain, n = b.output.elements(), threads = b.threads](const Step&) {
-      parallel_for(threads, n, 1, grain, search);
+    return [search, block, grain, n = b.output.elements(), threads = b.threads](const Step&) {
+      parallel_for(threads, n, block, grain, search);
     };
   });
 }

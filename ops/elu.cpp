@@ -13,6 +13,8 @@ TensorType Elu::infer(Inputs inputs) const {
           input_scale >= 0,
       "alpha and scale must be finite, input_scale finite and not negative, got {}, {} and {}",
       alpha, scale, input_scale);
+  elementwise::check_held(y, "alpha times scale", alpha * scale);
+  elementwise::check_held(y, "scale", scale);
   return y;
 }
 Kernel Elu::forward(const Binding& binding) const {

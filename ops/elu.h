@@ -17,7 +17,7 @@ struct Elu {
       .gradient =
           "dx = dy scale where x > 0, else dy scale alpha input_scale e^(input_scale x).",
       .saves = "x.",
-      .edge_cases = "NaN stays NaN.",
+      .edge_cases = {"NaN stays NaN.", "With input_scale 0, negative infinity gives NaN."},
       .source = "Clevert et al., arXiv 1511.07289; Klambauer et al., arXiv 1706.02515."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 

@@ -102,9 +102,12 @@ struct FakeQuantize {
                    "side of 0."},
       .saves = {"The scales.", "One bit per element for ClippedIdentity.",
                 "x for Tanh, HardTanh and TanhRange."},
-      .edge_cases = {"NaN stays NaN, infinities go to the end on their side, -0 becomes +0.",
-                     "Under Tanh, HardTanh and TanhRange dx = 0 where x is NaN.",
-                     "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
+      .edge_cases =
+          {"NaN stays NaN, infinities go to the end on their side, -0 becomes +0.",
+           "The end of the grid may exceed the data by half a step, and so be an "
+           "infinity for x near the largest number of the dtype, in f16 above 65,000.",
+           "Under Tanh, HardTanh and TanhRange dx = 0 where x is NaN.",
+           "Disabled, or in a mode that does not quantize: y = x, dx = dy."},
       .source = {"Jacob et al., arXiv 1712.05877: affine codes and running ranges.",
                  "Bengio et al., arXiv 1308.3432: the straight-through estimator.",
                  "PyTorch: EMA with a weight, symmetric with track Range.",

@@ -21,7 +21,7 @@ struct Gelu {
       .operands = elementwise::operands,
       .gradient = "dx = dy times the exact derivative of the chosen form.",
       .saves = "x.",
-      .edge_cases = "NaN stays NaN.",
+      .edge_cases = {"NaN stays NaN.", "Negative infinity gives NaN; dx at infinities is NaN."},
       .source = "Hendrycks and Gimpel, arXiv 1606.08415."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 

@@ -9,6 +9,7 @@ namespace qtape {
 TensorType LeakyRelu::infer(Inputs inputs) const {
   const TensorType y = elementwise::infer(inputs);
   check(std::isfinite(negative_slope), "negative_slope must be finite, got {}", negative_slope);
+  elementwise::check_held(y, "negative_slope", negative_slope);
   return y;
 }
 Kernel LeakyRelu::forward(const Binding& binding) const {

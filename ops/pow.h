@@ -44,6 +44,11 @@ struct Pow {
   T slope(T x) const {
     return exponent == 0.0 ? T(0) : static_cast<T>(exponent * power(x, exponent - 1.0));
   }
+  /// x^p for a p that is neither an integer nor 0.5 nor -0.5.
+  static double fractional_power(double x, double p) {
+    const double y = math::exp(p * math::log(std::fabs(x)));
+    return x < 0.0 ? std::numeric_limits<double>::quiet_NaN() : y;
+  }
   bool operator==(const Pow&) const = default;
 
  private:
@@ -61,12 +66,13 @@ struct Pow {
       const double y = product(x, static_cast<int>(magnitude));
       return p < 0.0 ? 1.0 / y : y;
     }
-    if (magnitude == 0.5) return p > 0.0 ? std::sqrt(x) : 1.0 / std::sqrt(x);
+    // The square root of -0 is -0.
+    if (magnitude == 0.5) return p > 0.0 ? std::sqrt(x) : 1.0 / std::sqrt(x + 0.0);
+    if (!whole) return fractional_power(x, p);
     const double y = math::exp(p * math::log(std::fabs(x)));
     // Doubles from 2^53 on are even.
-    const bool odd = whole && magnitude < 0x1p53 && std::floor(p / 2.0) * 2.0 != p;
-    if (whole) return odd ? std::copysign(y, x) : y;
-    return x < 0.0 ? std::numeric_limits<double>::quiet_NaN() : y;
+    const bool odd = magnitude < 0x1p53 && std::floor(p / 2.0) * 2.0 != p;
+    return odd ? std::copysign(y, x) : y;
   }
 };
 

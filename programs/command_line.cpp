@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <sstream>
 #include <type_traits>
@@ -42,8 +43,12 @@ CLI::Validator inside(const Limits<T>& limits) {
   return CLI::Validator(
       [=](std::string& text) -> std::string {
         T value{};
-        if (parse(text, value) && limits.contain(value)) return "";
-        return fmt::format("expected {}{}, got {}", zero, span, text);
+        const bool parsed = parse(text, value);
+        if (parsed && limits.contain(value)) return "";
+        const bool beyond = !parsed && errno == ERANGE && !limits.bounded();
+        return fmt::format("expected {}{}, got {}", zero,
+                           beyond ? fmt::format("{} to {}", limits.low, limits.high) : span,
+                           text);
       },
       (zero.empty() ? "" : "0 or ") + span);
 }

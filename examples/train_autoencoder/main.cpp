@@ -3,6 +3,7 @@
 // programs.
 #include <fmt/format.h>
 
+#include "qtape/core/launcher.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/examples/train_autoencoder/report.h"
@@ -136,6 +137,8 @@ void require_equal(const Deployed& integers, std::string_view model) {
 void run(const Arguments& arguments) {
   const Settings& s = arguments.settings;
   validate(s);
+  require<Error>(launched_processes().value_or(1) == 1,
+                 "trains in one process, expected a start without mpirun");
   OutputFiles files;
   expect_files(arguments, files);
   const data::SpectraSplit data = load_data(s);

@@ -88,6 +88,9 @@ void validate(const Settings& settings) {
       "power of two requires scales that follow the data; those of {} are learned; try scale "
       "mode EMA",
       to_string_view(settings.scale_mode));
+  require<ArgumentError>(settings.scale_mode != ScaleOrigin::PerBatch,
+                         "scale mode PerBatch takes scales from each batch, so that the model "
+                         "has no integer program; use EMA, Delayed, LSQ or PACT");
 }
 
 std::vector<std::string> layer_labels() {

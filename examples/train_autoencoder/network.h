@@ -48,7 +48,7 @@ struct Settings {
                 "bits of each layer's input and of the reconstruction", {2, 16}),
         setting("scale_mode", &S::scale_mode, "source of the scales of trained quantizers"),
         setting("power_of_two", &S::power_of_two,
-                "round scales up to powers of two; not with LSQ"),
+                "round scales up to powers of two; not with LSQ or PACT"),
         setting("observer", &S::observer,
                 "observer of calibration, such as MinMax or Mse; search: the best for each "
                 "quantizer"),

@@ -13,28 +13,13 @@
 namespace qtape::integer {
 namespace {
 
-/// Returns, for each element of x in order, the index of the element of y to which it is added.
-std::vector<int64_t> targets(const Shape& x, std::span<const int> axes) {
-  const Shape y = reduced_shape(x, axes);
-  std::vector<int64_t> result(static_cast<size_t>(x.elements()));
-  for (size_t i = 0; i < result.size(); ++i) {
-    int64_t rest = static_cast<int64_t>(i);
-    int64_t stride = 1;
-    for (int axis = x.rank() - 1; axis >= 0; --axis) {
-      if (y[axis] > 1) result[i] += rest % x[axis] * stride;
-      stride *= y[axis];
-      rest /= x[axis];
-    }
-  }
-  return result;
-}
+/// Folds x - zero into y, which has one element or as many as x.
+template <class X, class Y>
+using FoldLoop = void (*)(const X* x, Y* y, int64_t n, int32_t zero);
 
-/// y += x - zero, where y has one element or as many as x.
+/// y += x - zero; `kept`: of as many elements as x.
 template <class X, class Acc>
-using SumLoop = void (*)(const X* x, Acc* y, int64_t n, int32_t zero);
-
-template <class X, class Acc>
-SumLoop<X, Acc> sum_loop(bool kept) {
+FoldLoop<X, Acc> sum_loop(bool kept) {
   if (kept) {
     return simd::best<const X*, Acc*, int64_t, int32_t>(
         [](const X* x, Acc* y, int64_t n, int32_t zero) {
@@ -50,21 +35,38 @@ SumLoop<X, Acc> sum_loop(bool kept) {
       });
 }
 
-/// Sums x over the axes that y lacks, one row of the last axis at a time.
-template <class X, class Acc>
-class Summation {
+/// y = max(y, x); `kept`: of as many elements as x.
+template <class X>
+FoldLoop<X, X> max_loop(bool kept) {
+  if (kept) {
+    return simd::best<const X*, X*, int64_t, int32_t>([](const X* x, X* y, int64_t n, int32_t) {
+      QTAPE_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) y[i] = std::max(y[i], x[i]);
+    });
+  }
+  return simd::best<const X*, X*, int64_t, int32_t>([](const X* x, X* y, int64_t n, int32_t) {
+    X most = *y;
+    for (int64_t i = 0; i < n; ++i) most = std::max(most, x[i]);
+    *y = most;
+  });
+}
+
+/// Folds x over the axes that y lacks, one row of the last axis at a time.
+template <class X, class Y>
+class Folding {
  public:
-  Summation(const Shape& x, const Shape& y)
+  /// `loop` returns the loop for a last axis that y has, or lacks.
+  Folding(const Shape& x, const Shape& y, FoldLoop<X, Y> (*loop)(bool kept))
       : axes_(walk_axes(x, y, y)), elements_(x.elements()) {
     if (axes_.empty()) axes_.push_back({});
     last_ = axes_.back();
     axes_.pop_back();
     if (axes_.empty()) axes_.push_back({});
-    loop_ = sum_loop<X, Acc>(last_.a != 0);
+    loop_ = loop(last_.a != 0);
   }
 
-  /// y must be 0 initially. Threads divide the outermost axis if y has it.
-  void run(const X* x, Acc* y, int32_t zero, int threads) const {
+  /// y must have its initial value. Threads divide the outermost axis if y has it.
+  void run(const X* x, Y* y, int32_t zero, int threads) const {
     if (elements_ == 0) return;
     const int64_t rows = elements_ / last_.extent;
     const int64_t pieces = axes_[0].a == 0 ? 1 : axes_[0].extent;
@@ -81,7 +83,7 @@ class Summation {
   std::vector<WalkAxis> axes_;  // except the last; at least 1
   WalkAxis last_;
   int64_t elements_;
-  SumLoop<X, Acc> loop_;
+  FoldLoop<X, Y> loop_;
 };
 
 }  // namespace
@@ -105,10 +107,12 @@ void Max::update(const IntegerBinding& b, IntegerValue& y) const {
 
 IntegerKernel Max::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.out().type.dtype, [&]<class Code>() -> IntegerKernel {
-    return {.run = [to = targets(b.in(0).type.shape, axes), x = b.operand<Code>(0),
-                    y = b.y<Code>(), n = b.out().type.elements()] {
+    const Shape& shape = b.in(0).type.shape;
+    return {.run = [folding = Folding(shape, reduced_shape(shape, axes), max_loop<Code>),
+                    x = b.operand<Code>(0), y = b.y<Code>(), n = b.out().type.elements(),
+                    threads = b.threads] {
       std::fill_n(y, n, std::numeric_limits<Code>::lowest());
-      for (size_t i = 0; i < to.size(); ++i) y[to[i]] = std::max(y[to[i]], x[i]);
+      folding.run(x, y, 0, threads);
     }};
   });
 }
@@ -143,11 +147,11 @@ IntegerKernel Sum::optimized(const IntegerBinding& b) const {
   return dispatch_codes(b.in(0).type.dtype, [&]<class Code>() {
     return dispatch_accumulators(b.out().type.dtype, [&]<class Acc>() -> IntegerKernel {
       const Shape& shape = b.in(0).type.shape;
-      return {.run = [summation = Summation<Code, Acc>(shape, reduced_shape(shape, axes)),
+      return {.run = [folding = Folding(shape, reduced_shape(shape, axes), sum_loop<Code, Acc>),
                       x = b.operand<Code>(0), y = b.y<Acc>(), n = b.out().type.elements(),
                       value = b.inputs[0], threads = b.threads] {
         std::fill_n(y, n, Acc(0));
-        summation.run(x, y, value->zero_point, threads);
+        folding.run(x, y, value->zero_point, threads);
       }};
     });
   });

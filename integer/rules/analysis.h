@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "qtape/engine/graph.h"
@@ -46,9 +45,5 @@ class GrowingAnalysis {
 
 /// Returns the f32 values of a leaf.
 std::vector<float> leaf_values(const Graph& graph, const Parameters& parameters, NodeId leaf);
-
-/// By node: true if one of `outputs` depends on it. Throws GraphError for ids that are not in
-/// the graph.
-std::vector<bool> needed_for(const Graph& graph, std::span<const NodeId> outputs);
 
 }  // namespace qtape

@@ -9,7 +9,6 @@
 
 #include "qtape/engine/constants.h"
 #include "qtape/engine/tape.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 
 namespace qtape {

@@ -9,7 +9,6 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/channel_chains.h"
 #include "qtape/model/passes/float_parts.h"

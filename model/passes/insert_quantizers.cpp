@@ -9,7 +9,6 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/passes/completion.h"

@@ -14,7 +14,8 @@ NodeId scores_of(const Graph& graph, NodeId answer);
 
 /// Returns the Softmax and LogSoftmax nodes after which nothing is computed: Reshape, Flatten,
 /// Transpose, Cast, quantizers and an ArgMax along its axis alone lie between each and the
-/// answers that need it. Losses do not count.
+/// answers that need it. Where there is no ArgMax, its axis must be the last one of the answer,
+/// that of classes: along others the operand has another order. Losses do not count.
 std::vector<NodeId> last_softmaxes(const Graph& graph);
 
 /// Returns the graph without its last Softmax and LogSoftmax nodes and the quantizers after
@@ -22,8 +23,8 @@ std::vector<NodeId> last_softmaxes(const Graph& graph);
 /// order, and so its largest class. If there are any, losses are left out as well.
 Graph without_last_softmaxes(const Graph& graph);
 
-/// Returns the operand of the Softmax or LogSoftmax that `answer` is, or that it only names;
-/// otherwise `answer`.
+/// Returns the operand of the Softmax or LogSoftmax along the last axis that `answer` is, or
+/// that it only names; otherwise `answer`.
 NodeId before_softmax(const Graph& graph, NodeId answer);
 
 /// Returns the Sigmoid whose values, perhaps quantized or reshaped, are `answer`; else nullopt.

@@ -67,11 +67,20 @@ class SubPixelRewriter {
     rewrite(graph_, result_.graph, [&](NodeId id, const std::vector<NodeId>& operands) {
       return copies_[id] = copy(id, operands);
     });
-    for (const Chain& chain : chains_) result_.labels.push_back(graph_.name(chain.last()));
+    for (const Chain& chain : chains_) result_.labels.push_back(graph_.name(named(chain)));
     return std::move(result_);
   }
 
  private:
+  /// Returns the first node of a chain that has a label, which is that of the layer.
+  NodeId named(const Chain& chain) const {
+    NodeId found = chain.product;
+    for (const NodeId id : chain.following) {
+      if (graph_[found].label.empty()) found = id;
+    }
+    return found;
+  }
+
   bool is_candidate(NodeId id) const {
     const auto* op = std::get_if<ConvTranspose2d>(&graph_[id].op);
     const bool known = op != nullptr && constant_[at(graph_[id].operands[1])];

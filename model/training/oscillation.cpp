@@ -8,7 +8,6 @@
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/rules/analysis.h"
 
 namespace qtape {
 namespace {

@@ -42,8 +42,9 @@ class Exporter {
     for (ProgramNodeId id : p_.program.outputs()) {
       listing_refused([&] { return write_output(id); });
     }
-    require<GraphError>(refused_.empty(), "{} node{} cannot be written: {}", refused_.size(),
-                        refused_.size() == 1 ? "" : "s", fmt::join(refused_, "; "));
+    require<GraphError>(refused_.size() <= 1, "{} nodes cannot be written: {}", refused_.size(),
+                        fmt::join(refused_, "; "));
+    require<GraphError>(refused_.empty(), "{}", fmt::join(refused_, ""));
     describe(original);
     return p_.to.bytes();
   }
@@ -57,11 +58,10 @@ class Exporter {
     });
   }
 
-  /// Returns the value that `write` gives. In the form Qonnx its error is kept for the list of
-  /// all, and the value has no meaning.
+  /// Returns the value that `write` gives. Its error is kept for the list of all, and the value
+  /// has no meaning.
   template <class Write>
   Written listing_refused(const Write& write) {
-    if (p_.form != OnnxForm::Qonnx) return write();
     try {
       return write();
     } catch (const GraphError& error) {

@@ -77,8 +77,8 @@ bool OnnxProgram::is_index(ProgramNodeId id) const {
 void OnnxProgram::check_codes(const IntegerValue& value) const {
   if (codes_in_floats() || !value.is_codes() || !is_wide(value.type.dtype)) return;
   check(in_floats(),
-        "ONNX's integer products take codes of 8 bits, these have 16: write the form qdq with "
-        "opset 21");
+        "ONNX's integer products take codes of 8 bits, these have 16, which only the form "
+        "qdq has, from opset 21 on");
   require<GraphError>(opset >= first_onnx_opset_of_int4,
                       "codes of 16 bits need opset {}, got {}", first_onnx_opset_of_int4,
                       opset);

@@ -10,20 +10,21 @@ struct ProductFolds : FoldOperators {
   void matmul();
   void gemm();
 
-  /// Sets the output to a b + bias of matrices; `bias` may be null.
-  void product(const OnnxConstant& a, const OnnxConstant& b, bool rows,
-               const OnnxConstant* bias);
+  /// Returns a b + bias of matrices; `bias` may be null. If `rows`, b is transposed.
+  OnnxConstant product(const OnnxConstant& a, const OnnxConstant& b, bool rows,
+                       const OnnxConstant* bias);
 };
 
 }  // namespace
 
-void ProductFolds::product(const OnnxConstant& a, const OnnxConstant& b, bool rows,
-                           const OnnxConstant* bias) {
+OnnxConstant ProductFolds::product(const OnnxConstant& a, const OnnxConstant& b, bool rows,
+                                   const OnnxConstant* bias) {
   require<FormatError>(a.is_float && b.is_float && a.shape.rank() == 2 && b.shape.rank() == 2 &&
                            b.batch_axis < 0 && (bias == nullptr || bias->is_float) &&
                            a.shape[1] == b.shape[rows ? 1 : 0],
-                       "constants of {} and {} cannot be multiplied", to_string(a.shape),
-                       to_string(b.shape));
+                       "constants of {} and {} cannot be multiplied, expected float matrices "
+                       "of equal inner extents",
+                       to_string(a.shape), to_string(b.shape));
   const int64_t n = a.shape[0], in = a.shape[1], out = b.shape[rows ? 0 : 1];
   for (int k = 1; bias != nullptr && k <= bias->shape.rank(); ++k) {
     const int64_t extent = bias->shape[-k];
@@ -48,17 +49,30 @@ void ProductFolds::product(const OnnxConstant& a, const OnnxConstant& b, bool ro
       y.floats.push_back(static_cast<float>(sum));
     }
   }
-  finish(std::move(y));
+  return y;
 }
 
-void ProductFolds::matmul() { product(input(0), input(1), false, nullptr); }
+/// A vector is a matrix of one row before a product and of one column after it; the output
+/// lacks that axis.
+void ProductFolds::matmul() {
+  OnnxConstant a = input(0), b = input(1);
+  const bool row = a.shape.rank() == 1, column = b.shape.rank() == 1;
+  if (row) a.shape = {1, a.shape[0]};
+  if (column) b.shape = {b.shape[0], 1};
+  OnnxConstant y = product(a, b, false, nullptr);
+  std::vector<int64_t> extents;
+  if (!row) extents.push_back(y.shape[0]);
+  if (!column) extents.push_back(y.shape[1]);
+  y.shape = Shape(extents);
+  finish(std::move(y));
+}
 
 void ProductFolds::gemm() {
   expect_attribute("transA", 0);
   const bool rows = node.integer("transB", 0) != 0;
   require<FormatError>(node.real("alpha", 1) == 1 && node.real("beta", 1) == 1,
                        "only factors alpha and beta of 1 are supported for constants");
-  product(input(0), input(1), rows, has(2) ? &input(2) : nullptr);
+  finish(product(input(0), input(1), rows, has(2) ? &input(2) : nullptr));
 }
 
 namespace {

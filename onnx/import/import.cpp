@@ -11,7 +11,6 @@
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
 #include "qtape/engine/rewrite.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/io/files.h"
 #include "qtape/onnx/arena_model.h"
 #include "qtape/onnx/import/code_nodes.h"

@@ -324,7 +324,10 @@ const OnnxValue& OnnxImporter::moved_value(const OnnxNode& node, int k) const {
   if (found != values_.end()) return found->second;
   if (unknown_.contains(name)) throw OnnxUnknown();
   require<FormatError>(!name.empty(), "input {} is missing", k);
-  require<FormatError>(!is_constant(name), "input {}, '{}', is a constant", k, printable(name));
+  require<FormatError>(
+      !is_constant(name),
+      "input {}, '{}', is a constant, expected a value that depends on an input of the model: export the result of this node as a constant, such as a buffer of PyTorch",
+      k, printable(name));
   fail<FormatError>("input {}, '{}', is not computed by any preceding node", k,
                     printable(name));
 }

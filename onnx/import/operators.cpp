@@ -33,8 +33,9 @@ std::vector<std::string_view> onnx_operators() {
   return types;
 }
 
-std::array<std::span<const OnnxOperator>, 4> constant_folds() {
-  return {number_folds(), structure_folds(), repetition_folds(), product_folds()};
+std::array<std::span<const OnnxOperator>, 5> constant_folds() {
+  return {number_folds(), structure_folds(), repetition_folds(), product_folds(),
+          function_folds()};
 }
 
 bool onnx_is_of_elements(std::string_view type) {

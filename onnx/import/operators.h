@@ -156,8 +156,9 @@ std::span<const OnnxOperator> number_folds();
 std::span<const OnnxOperator> structure_folds();
 std::span<const OnnxOperator> repetition_folds();
 std::span<const OnnxOperator> product_folds();
+std::span<const OnnxOperator> function_folds();
 /// All of these.
-std::array<std::span<const OnnxOperator>, 4> constant_folds();
+std::array<std::span<const OnnxOperator>, 5> constant_folds();
 std::span<const OnnxOperator> code_conversions();
 std::span<const OnnxOperator> constant_conversions();
 std::span<const OnnxOperator> einsum_conversions();

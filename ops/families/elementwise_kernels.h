@@ -13,20 +13,31 @@ namespace qtape {
 using namespace kernels;
 namespace elementwise {
 
-/// dx = dy * slope; `v` is the kept operand or output, or dy if nothing is kept.
+/// dx = dy * slope, and 0 where the slope is 0, whatever dy is; `v` is the kept operand or
+/// output, or dy if nothing is kept.
 template <class Op, class T>
 auto slope_loop() {
   return simd::best_for<T, const Op*, const T*, const T*, T*, int64_t>(
       [](const Op* op, const T* v, const T* dy, T* dx, int64_t n) {
         const Op f = *op;
         QTAPE_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * static_cast<T>(f.slope(v[i]));
+        for (int64_t i = 0; i < n; ++i) {
+          const T slope = static_cast<T>(f.slope(v[i]));
+          const T product = dy[i] * slope;
+          dx[i] = slope == T(0) && product != product ? T(0) : product;
+        }
       });
 }
 
 inline TensorType infer(Inputs inputs) {
   check_compute(inputs[0]);
   return inputs[0];
+}
+
+/// Throws GraphError if a finite attribute is not finite in the dtype of y.
+inline void check_held(const TensorType& y, std::string_view name, double value) {
+  check(y.dtype == DType::F64 || std::isfinite(static_cast<float>(value)),
+        "{} is {}, which does not fit into f32", name, value);
 }
 
 /// y = op.value(x).

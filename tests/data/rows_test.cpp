@@ -257,6 +257,15 @@ TEST_CASE("arrays: one that fits only with channels first decides for all that f
         }) == steps +
                   ": samples [4, 3] fit only with channels last: --channels First must hold "
                   "for all arrays");
+  // So do images and stacks of them.
+  for (const Shape& sample : {Shape{4, 5, 3}, Shape{2, 4, 5, 3}}) {
+    std::vector<int64_t> extents{1};
+    extents.insert(extents.end(), sample.extents().begin(), sample.extents().end());
+    const std::string stack = file("image.npy", Shape(extents));
+    CHECK(error_text<ArgumentError>([&] {
+            (void)data::arrays(stack, {}, {{"x", sample}}, data::ChannelOrder::First);
+          }).find("fit only with channels last") != std::string::npos);
+  }
   // Images without an axis for their single channel are neither.
   const data::Dataset kept =
       data::arrays(steps, {}, {{"x", {4, 3, 1}}}, data::ChannelOrder::First);

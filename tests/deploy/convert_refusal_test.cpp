@@ -234,6 +234,9 @@ TEST_CASE("convert: numbers that are not there are refused") {
       "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, 3]): weight 4 is NaN: retrain from a state in which they were finite",
       layer, with("fc.weight", 4, not_a_number));
   refused(
+      "cannot convert 1 node: FakeQuantize %4 'fc.weight.quantized' (%3 'fc.weight' f32[3, 3]): weight 4 is infinite: retrain from a state in which they were finite",
+      layer, with("fc.weight", 4, std::numeric_limits<float>::infinity()));
+  refused(
       "cannot convert 1 node: AddBias %8 'fc' (%5 f32[2, 3], %7 'fc.bias.quantized' f32[3]): bias 2 is NaN: retrain from a state before it became NaN",
       layer, with("fc.bias", 2, not_a_number));
   const Build folded = [](SmallNet& n) {

@@ -36,7 +36,7 @@ TEST_CASE("last_softmax: it is left out, also behind reshapes and transposes") {
   const NodeId square = graph.add(Reshape{.shape = {-1, 2, 2}}, {net.product});
   const NodeId soft = graph.add(Softmax{.axis = 1}, {square}, "soft");
   const NodeId turned = graph.add(Transpose{.permutation = {0, 2, 1}}, {soft});
-  const NodeId named = graph.add(Reshape{.shape = {-1, 4}}, {turned}, "out0");
+  const NodeId named = graph.add(Reshape{.shape = {-1, 1, 2, 2}}, {turned}, "out0");
   const NodeId log = graph.add(LogSoftmax{.axis = 1}, {net.product}, "log");
   graph.set_outputs({named, log, net.product}, {});
   CHECK(last_softmaxes(graph) == std::vector<NodeId>{soft, log});
@@ -69,6 +69,31 @@ TEST_CASE("last_softmax: one that another node reads stays, and a loss does not 
   graph.set_outputs({soft, loss}, {loss});
   CHECK(last_softmaxes(graph) == std::vector<NodeId>{soft});
   CHECK(without_last_softmaxes(graph).losses().empty());
+}
+
+TEST_CASE("last_softmax: one along another axis than that of the classes stays") {
+  const auto stays = [](int axis, const std::vector<Op>& moves) {
+    Net net;
+    Graph& graph = net.graph;
+    const NodeId square = graph.add(Reshape{.shape = {-1, 2, 2}}, {net.product});
+    NodeId id = graph.add(Softmax{.axis = axis}, {square});
+    if (moves.empty()) {
+      CHECK(before_softmax(graph, id) == (axis == 2 ? square : id));
+    }
+    for (const Op& op : moves) id = graph.add(op, {id});
+    graph.set_outputs({id}, {});
+    return softmaxes(without_last_softmaxes(graph)) == 1;
+  };
+  const Transpose turn{.permutation = {0, 2, 1}};
+  CHECK(stays(1, {}));
+  CHECK(!stays(2, {}));
+  CHECK(!stays(1, {turn}));
+  CHECK(stays(2, {turn}));
+  CHECK(!stays(2, {turn, turn}));
+  // Of four numbers in two groups, another one can be the largest.
+  CHECK(stays(2, {Flatten{}}));
+  CHECK(!stays(2, {Reshape{.shape = {-1, 2, 2, 1}}}));
+  CHECK(stays(2, {Reshape{.shape = {-1, 1, 4}}, Transpose{.permutation = {0, 2, 1}}}));
 }
 
 TEST_CASE("last_softmax: before an ArgMax along its axis") {

@@ -95,12 +95,13 @@ TEST_CASE("onnx: products of an initial state are computed before any sample") {
   check_close(
       answer(model, Numbers{1, 2, 3, 4}, 2),
       {1 + std::tanh(-10.0), 2 + std::tanh(-12.5), 3 + std::tanh(-10.0), 4 + std::tanh(-12.5)});
-  refused(OnnxModel({-1, 2})
-              .floats("h", {1, 2}, {1, -2})
-              .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
-              .node("MatMul", {"h", "w"}, {"s"})
-              .node("Add", {"x", "s"}),
-          "node 'the MatMul' (MatMul): constants of [1, 2] and [3, 2] cannot be multiplied");
+  refused(
+      OnnxModel({-1, 2})
+          .floats("h", {1, 2}, {1, -2})
+          .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
+          .node("MatMul", {"h", "w"}, {"s"})
+          .node("Add", {"x", "s"}),
+      "node 'the MatMul' (MatMul): constants of [1, 2] and [3, 2] cannot be multiplied, expected float matrices of equal inner extents");
   refused(OnnxModel({-1, 2})
               .floats("h", {1, 2}, {1, -2})
               .floats("w", {2, 2}, {1, 2, 3, 4})
@@ -151,4 +152,35 @@ TEST_CASE("onnx: layers over the steps of all samples, the steps first") {
   refused(rows,
           "node 'the ReduceSum' (ReduceSum): its rows are the steps of all samples: only "
           "functions of each row are supported, and a reshape to steps and samples");
+}
+
+TEST_CASE("onnx: activations of constants, and products with vectors") {
+  const auto folded = [](OnnxModel model) {
+    return answer(model.node("Add", {"x", "s"}), Numbers{0, 0}, 1);
+  };
+  const auto two = [](const char* op) {
+    return OnnxModel({-1, 2}).node(op, {floats({2}, {-2, 3})}, {"s"});
+  };
+  CHECK(folded(two("LeakyRelu").with("alpha", 0.5f)) == Numbers{-1, 3});
+  check_close(folded(two("HardSwish")), {-1.0 / 3, 3});
+  check_close(folded(two("Erf")), {std::erf(-2.0), std::erf(3.0)});
+  check_close(folded(two("Elu")), {std::expm1(-2.0), 3});
+  check_close(folded(two("Softplus")), {std::log1p(std::exp(-2.0)), std::log1p(std::exp(3.0))});
+  check_close(folded(two("Softmax")), {1 / (1 + std::exp(5.0)), 1 / (1 + std::exp(-5.0))});
+  check_close(folded(two("LogSoftmax")),
+              {-std::log1p(std::exp(5.0)), -std::log1p(std::exp(-5.0))});
+  const auto product = [](const OnnxInput& a, const OnnxInput& b) {
+    return OnnxModel({-1, 2}).node("MatMul", {a, b}, {"s"});
+  };
+  const auto matrix = floats({2, 2}, {1, 2, 3, 4}), vector = floats({2}, {1, 10});
+  CHECK(folded(product(matrix, vector)) == Numbers{21, 43});
+  CHECK(folded(product(vector, matrix)) == Numbers{31, 42});
+  CHECK(folded(product(vector, vector)) == Numbers{101, 101});
+  refused(OnnxModel({-1, 2})
+              .floats("h", {2}, {1, 2})
+              .node("Celu", {"h"}, {"s"})
+              .node("Add", {"x", "s"}),
+          "node 'the Celu' (Celu): input 0, 'h', is a constant, expected a value that depends "
+          "on an input of the model: export the result of this node as a constant, such as a "
+          "buffer of PyTorch");
 }

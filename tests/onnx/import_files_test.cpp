@@ -176,7 +176,12 @@ TEST_CASE("data: arrays with the channels first become channels last where only 
   CHECK(first_of(wanted, data::ChannelOrder::Detect) == moved);
   CHECK(first_of(wanted, data::ChannelOrder::Last) == kept);
   CHECK(first_of({{"x", {2, 2, 3}}, {"z", {4}}}, data::ChannelOrder::Detect) == kept);
-  CHECK(first_of({{"x", {2, 2, 3}}, {"z", {4}}}, data::ChannelOrder::First) == moved);
+  CHECK(
+      test::error_text<ArgumentError>([&] {
+        (void)first_of({{"x", {2, 2, 3}}, {"z", {4}}}, data::ChannelOrder::First);
+      }) ==
+      path +
+          ":x: samples [2, 2, 3] fit only with channels last: --channels First must hold for all arrays");
   CHECK(data::arrays(path, {}, wanted).columns().size() == 2);
   CHECK(test::error_text<ArgumentError>([&] {
           (void)data::arrays(path, {}, {{"x", {2, 3, 2}}, {"y", {4}}});

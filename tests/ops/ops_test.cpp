@@ -47,6 +47,24 @@ TEST_CASE("embedding: the first index outside is the fault, its row is 0 without
   }
 }
 
+TEST_CASE("elementwise: a slope of 0 gives 0 for an infinite gradient") {
+  for (const Op& op : {Op(Relu{}), Op(Clamp{.low = 1, .high = 9}), Op(Abs{}), Op(Round{})}) {
+    OpRun run(op, {f32({3})}, {{0, -4, -5}});
+    run.forward();
+    const double inf = std::numeric_limits<double>::infinity();
+    const Values dx = run.backward({inf, -inf, std::nan("")})[0];
+    CAPTURE(name_of(op));
+    CHECK(dx[0] == 0);
+    if (!std::holds_alternative<Abs>(op)) CHECK((dx[1] == 0 && dx[2] == 0));
+  }
+}
+
+TEST_CASE("pow: the reciprocal square root of -0 is +infinity") {
+  OpRun run(Pow{.exponent = -0.5}, {f32({2})}, {{-0.0, 0.0}});
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK(run.forward() == Values{inf, inf});
+}
+
 TEST_CASE("dropout: the rate, and draws that follow seed and step") {
   const std::vector<TensorType> types = {f64({4099})};
   const Values x(4099, 2.0);

@@ -141,7 +141,7 @@ TEST_CASE("settings: options say what they take and what came") {
   CHECK(refusal("--seed=-1") == "--seed: expected 0 or more, got -1");
   CHECK(refusal("--seed 9223372036854775807") == "no error");
   CHECK(refusal("--seed 9223372036854775808") ==
-        "--seed: expected 0 or more, got 9223372036854775808");
+        "--seed: expected 0 to 9223372036854775807, got 9223372036854775808");
   CHECK(refusal("--rate 11") == "--rate: expected 0 to 10, got 11");
   CHECK(refusal("--rate nan") == "--rate: expected 0 to 10, got nan");
   CHECK(refusal("--scale inf") == "--scale: expected 0 or more, got inf");

@@ -83,7 +83,9 @@ OpCase leaky_relu() {
   c.uses.push_back({LeakyRelu{}, {{{99}, -2, 2, Fill::Halves}}});
   refuse(c, {f32({4})},
          {{LeakyRelu{.negative_slope = std::numeric_limits<double>::infinity()},
-           "negative_slope must be finite, got inf"}});
+           "negative_slope must be finite, got inf"},
+          {LeakyRelu{.negative_slope = 1e39},
+           "negative_slope is 1e+39, which does not fit into f32"}});
   return c;
 }
 
@@ -109,7 +111,7 @@ OpCase affine() {
   }
   refuse(c, {f32({4})},
          {{Affine{.factor = std::nan("")}, "factor and offset must be finite, got nan and 0"},
-          {Affine{.offset = 1e300}, "factor 1 and offset 1e+300 do not fit into f32"}});
+          {Affine{.offset = 1e300}, "offset is 1e+300, which does not fit into f32"}});
   return c;
 }
 
@@ -131,7 +133,8 @@ OpCase clamp() {
   c.uses.push_back({Clamp{.low = 0.1, .high = 0.1}, {{{99}, -2, 2, Fill::Halves}}});
   refuse(c, {f32({4})},
          {{Clamp{.low = 2, .high = 1}, "low must be at most high, got 2 and 1"},
-          {Clamp{.low = std::nan("")}, "low and high must be finite, got nan and 1"}});
+          {Clamp{.low = std::nan("")}, "low and high must be finite, got nan and 1"},
+          {Clamp{.high = 1e39}, "high is 1e+39, which does not fit into f32"}});
   return c;
 }
 

@@ -90,7 +90,7 @@ struct Layers {
     op.weights = pack_weights(numbers.codes(shape.elements(), weight_bits), shape, weight_bits,
                               numbers.scales(by_channel ? outputs : 1), numbers.biases(outputs),
                               op.factors(value()));
-    add(std::move(op), label + ".sums");
+    add(std::move(op), label + "/weights");
     add(integer::Requantize{to}, label);
   }
   void linear(const std::string& label, int64_t outputs, bool f32_scales, const CodeGrid& to) {
@@ -100,7 +100,7 @@ struct Layers {
     op.weights = pack_weights(numbers.codes(shape.elements(), weight_bits), shape, weight_bits,
                               numbers.scales(f32_scales ? 1 : outputs), numbers.biases(outputs),
                               value());
-    add(std::move(op), label + ".sums");
+    add(std::move(op), label + "/weights");
     add(integer::Requantize{to}, label);
   }
   void flatten(const std::string& label) {
@@ -130,7 +130,7 @@ inline IntegerProgram all_layers() {
   integer::Sum channels;
   channels.axes = {3};
   channels.mean = true;
-  net.add(std::move(channels), "channels.sums");
+  net.add(std::move(channels), "channels/weights");
   net.add(integer::Requantize{grid(0.21, 4)}, "channels");
   net.flatten("flat");
   net.linear("wide", 12, false, grid(0.7, 20));

@@ -170,7 +170,58 @@ TEST_CASE("tflite: weights of 4 bits are INT4 where there is a kernel, others ar
   const auto& conv = std::get<integer::Conv>(read[read[read.at("conv")].operands[0]].op);
   CHECK(conv.weights.storage_bits == 4);
   CHECK(conv.weights.unpacked() ==
-        std::get<integer::Conv>(program[program.at("conv.sums")].op).weights.unpacked());
+        std::get<integer::Conv>(program[program.at("conv/weights")].op).weights.unpacked());
+}
+
+TEST_CASE("tflite: weights of 4 bits of one scale are INT4 where no product is rounded") {
+  for (const float scale : {0.25f, 0.3f}) {
+    Layers net(7, {1, 6}, grid(0.1, 0));
+    integer::Linear op;
+    op.weights = pack_weights(net.numbers.codes(12, 4), {2, 6}, 4, std::span(&scale, 1), {},
+                              net.value());
+    net.add(std::move(op), "fc");
+    net.add(integer::Requantize{grid(0.7, 0)}, "next.quantized");
+    std::vector<std::string> notes;
+    const IntegerProgram program = net.finished();
+    const std::string bytes = to_tflite(program, &notes);
+    const TfliteModel model = parse_model(bytes);
+    const TfliteTensor& weights = tensor_of(model, "fc/weights");
+    CAPTURE(scale);
+    CHECK((weights.type == TfliteType::Int4) == (scale == 0.25f));
+    if (scale != 0.25f) {
+      CHECK(notes.back() ==
+            "fc: weights of 4 bits are written as INT8: TensorFlow Lite Micro would round the "
+            "product of the scales of weights and operand to f32, unless one is a power of 2");
+    }
+    CHECK(to_tflite(parse_tflite(bytes)) == bytes);
+  }
+}
+
+TEST_CASE("tflite: a layer that two quantizers round to one grid is written once") {
+  Layers net(8, {1, 5, 4, 3}, grid(0.02, 3));
+  net.conv("conv", 5, {3, 3}, Padding::Same, 1, grid(0.05, -128));
+  const ProgramNodeId sums = net.program[net.last].operands[0];
+  const ProgramNodeId again =
+      net.program.add(integer::Requantize{grid(0.05, -128)}, {sums}, "again");
+  net.last = net.program.add(integer::Add{grid(0.1, 0)}, {net.last, again}, "sum");
+  const TfliteModel model = parse_model(to_tflite(net.finished()));
+  CHECK(std::ranges::count(model.operators, Builtin::Conv2d, &TfliteOperator::op) == 1);
+}
+
+TEST_CASE("tflite: nodes after a refused one, and outputs that are sums, are listed as well") {
+  Layers net(9, {1, 4}, grid(0.02, 3));
+  const ProgramNodeId x = net.last;
+  net.last = net.program.add(integer::Sub{grid(0.1, 0)}, {x, x});
+  net.last = net.program.add(integer::Sub{grid(0.1, 0)}, {net.last, x});
+  net.linear("fc", 2, false, grid(0.7, 0));
+  net.program.set_outputs({net.last, net.program[net.last].operands[0]});
+  const std::string none =
+      "Sub is not written as an operator of TensorFlow Lite Micro: `qtape export c` writes all "
+      "ops";
+  CHECK(error_text<GraphError>([&] { (void)to_tflite(net.program); }) ==
+        "3 problems: Sub %2 (%1 'x.codes' s8[1, 4], %1 'x.codes' s8[1, 4]): " + none +
+            "; Sub 'fc/weights': " + none +
+            "; output Linear 'fc/weights': is not codes; quantize it in the model");
 }
 
 TEST_CASE("tflite: options of a type that is not read are refused") {

@@ -23,17 +23,17 @@ std::string label_of(const IntegerProgram& program, ProgramNodeId id) {
   return program[id].label;
 }
 
-/// Returns `Requantize 'conv1'`.
+/// Returns `Requantize 'conv1'`, or the node with its operands if no label is near.
 std::string place_of(const IntegerProgram& program, ProgramNodeId id) {
   const std::string label = label_of(program, id);
-  const std::string name =
-      label.empty() ? std::string() : fmt::format(" '{}'", printable(label));
-  return fmt::format("{}{}", name_of(program[id].op), name);
+  if (label.empty()) return program.describe(id);
+  return fmt::format("{} '{}'", name_of(program[id].op), printable(label));
 }
 
-/// Adds the operators of all nodes; returns the reasons why some are refused.
-std::vector<std::string> write_nodes(TfliteProgram& p) {
-  std::vector<std::string> problems;
+/// Adds the operators of all nodes, and the reasons why some are refused to `problems`. Marks
+/// in the result the nodes that are not known: refused ones without codes, and their users.
+NodeMap<char, IntegerProgram> write_nodes(TfliteProgram& p,
+                                          std::vector<std::string>& problems) {
   NodeMap<char, IntegerProgram> unknown(p.program());
   for (const ProgramNodeId id : ids(p.program())) {
     const auto& operands = p.program()[id].operands;
@@ -45,11 +45,11 @@ std::vector<std::string> write_nodes(TfliteProgram& p) {
     try {
       write_tflite(p.program()[id].op, p);
     } catch (const GraphError& error) {
-      unknown[id] = 1;
+      unknown[id] = p.replace_refused() ? 0 : 1;
       problems.push_back(fmt::format("{}: {}", place_of(p.program(), id), error.what()));
     }
   }
-  return problems;
+  return unknown;
 }
 
 /// Throws unless the data leave space for tables in the 2 GiB of a file.
@@ -99,14 +99,15 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
       with_signed_codes(program.batch() ? program.with_batch(1) : program);
   const IntegerProgram& one = made.program;
   TfliteProgram p(one);
-  std::vector<std::string> problems = write_nodes(p);
+  std::vector<std::string> problems;
+  const NodeMap<char, IntegerProgram> unknown = write_nodes(p, problems);
   for (const ProgramNodeId id : one.outputs()) {
     if (std::holds_alternative<integer::Constant>(one[id].op)) {
       problems.push_back(
           fmt::format("output {}: is a constant, expected computed codes", place_of(one, id)));
     } else if (p.has_tensor(id)) {
       p.model.outputs.push_back(p.tensor_of(id));
-    } else if (problems.empty()) {
+    } else if (unknown[id] == 0) {
       problems.push_back(
           fmt::format("output {}: is not codes; quantize it in the model", place_of(one, id)));
     }

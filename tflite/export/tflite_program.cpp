@@ -8,6 +8,7 @@
 
 #include "qtape/core/byte_order.h"
 #include "qtape/core/printable.h"
+#include "qtape/engine/labels.h"
 #include "qtape/tflite/activations.h"
 #include "qtape/tflite/bounds.h"
 
@@ -79,7 +80,7 @@ int32_t TfliteProgram::same_type_tensor(ProgramNodeId id) const {
 }
 
 void TfliteProgram::note(std::string_view text) {
-  notes.push_back(fmt::format("{}: {}", printable(name()), text));
+  notes.push_back(fmt::format("{}: {}", printable(layer_name()), text));
 }
 
 std::string TfliteProgram::name() const {
@@ -87,7 +88,24 @@ std::string TfliteProgram::name() const {
 }
 
 std::string TfliteProgram::part(std::string_view name) const {
-  return fmt::format("{}/{}", this->name(), name);
+  return fmt::format("{}/{}", layer_name(), name);
+}
+
+std::string TfliteProgram::unused(const std::string& name) {
+  std::string found =
+      unused_label(name, [&](const std::string& each) { return names_.contains(each); });
+  names_.insert(found);
+  return found;
+}
+
+std::string TfliteProgram::layer_name() const {
+  if (!std::holds_alternative<integer::Requantize>(node().op)) return name();
+  const IntegerNode& layer = operand(0);
+  if (layer.value.is_codes() || layer.label.empty()) return name();
+  // A program that was read has the names of its weights.
+  const std::string_view ending = "/weights";
+  const std::string& label = layer.label;
+  return label.ends_with(ending) ? label.substr(0, label.size() - ending.size()) : label;
 }
 
 int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& value,
@@ -102,7 +120,7 @@ int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& v
   const Shape stored = shape.value_or(value.type.shape);
   check(stored.rank() <= most_axes, "has {} axes, TensorFlow Lite Micro takes up to {}",
         stored.rank(), most_axes);
-  TfliteTensor tensor{.name = name, .shape = narrow(stored.extents()), .type = *type};
+  TfliteTensor tensor{.name = unused(name), .shape = narrow(stored.extents()), .type = *type};
   tensor.scales = {static_cast<float>(value.scales[0])};
   tensor.zero_points = {value.zero_point};
   model.tensors.push_back(std::move(tensor));
@@ -110,7 +128,8 @@ int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& v
 }
 
 int32_t TfliteProgram::add_constant(const ConstantData& data) {
-  TfliteTensor tensor{.name = data.name, .shape = narrow(data.shape), .type = data.type};
+  TfliteTensor tensor{
+      .name = unused(data.name), .shape = narrow(data.shape), .type = data.type};
   tensor.scales = data.scales;
   tensor.zero_points.assign(data.scales.size(), 0);
   tensor.quantized_dimension = data.axis;
@@ -140,6 +159,24 @@ void TfliteProgram::add_operator(Builtin op, std::vector<int32_t> inputs, int32_
 }
 
 int32_t TfliteProgram::add_result() { return add_tensor(name(), out()); }
+
+bool TfliteProgram::replace_refused() {
+  if (!out().is_codes() || !type_of_codes(out().type.dtype)) return false;
+  TfliteTensor tensor{.type = *type_of_codes(out().type.dtype)};
+  model.tensors.push_back(std::move(tensor));
+  finish(static_cast<int32_t>(model.tensors.size()) - 1);
+  return true;
+}
+
+std::optional<int32_t> TfliteProgram::same_codes(const CodeGrid& grid) const {
+  for (const ProgramNodeId id : ids(program_)) {
+    if (id == current_) break;
+    const auto* other = std::get_if<integer::Requantize>(&program_[id].op);
+    if (other == nullptr || !(other->grid == grid) || !tensors_[id]) continue;
+    if (program_[id].operands[0] == node().operands[0]) return tensors_[id];
+  }
+  return std::nullopt;
+}
 
 void TfliteProgram::finish(Builtin op, std::vector<int32_t> inputs, Options options) {
   const int32_t result = add_result();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,11 @@ class TfliteProgram {
   void finish(int32_t tensor);
   /// Adds the tensor of the node, for an operator that is added separately.
   int32_t add_result();
+  /// Gives a node that is refused a tensor, so that the nodes after it can be checked; returns
+  /// false if its value is not codes of the format.
+  bool replace_refused();
+  /// Returns the tensor of an earlier node that requantizes the same sums to `grid`.
+  std::optional<int32_t> same_codes(const CodeGrid& grid) const;
   /// Sets the inputs of the model, in the order of the program's. Throws for one without a
   /// quantizer.
   void set_inputs();
@@ -69,10 +75,12 @@ class TfliteProgram {
   std::string limits_of(int32_t tensor) const;
   /// Returns the activation of codes of `grid`.
   static Activation activation(const CodeGrid& grid);
-  /// Returns a name for a part of the node: `conv1/weights`.
+  /// Returns a name for a part of the node, or of the layer whose sums the node requantizes:
+  /// `conv1/weights`.
   std::string part(std::string_view name) const;
 
-  /// Adds a remark on the node to the notes of the export.
+  /// Adds a remark on the node, or on the layer whose sums it requantizes, to the notes of the
+  /// export.
   void note(std::string_view text);
 
   TfliteModel model;
@@ -80,10 +88,15 @@ class TfliteProgram {
 
  private:
   std::string name() const;
+  /// Returns the name of the layer whose sums the node requantizes; of other nodes their own.
+  std::string layer_name() const;
+  /// Returns `name`, or the first of `name.2`, `name.3`, ... that no tensor has.
+  std::string unused(const std::string& name);
 
   const IntegerProgram& program_;
   ProgramNodeId current_ = {};
   NodeMap<std::optional<int32_t>, IntegerProgram> tensors_;
+  std::set<std::string> names_;            // of tensors
   std::map<int32_t, int32_t> inputs_;      // tensors of inputs, by node
   std::map<int32_t, std::string> limits_;  // by tensor
 };

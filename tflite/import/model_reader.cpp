@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/kernels/quantize/quantize.h"
@@ -194,7 +195,9 @@ NodeId ModelReader::bias(const ProductWeights& weights, const Value& x, NodeId w
 
 std::string ModelReader::label_of(int32_t tensor) const {
   const std::string& name = view_.tensor(tensor).name;
-  return name.empty() ? fmt::format("tensor_{}", tensor) : name;
+  if (name.empty()) return fmt::format("tensor_{}", tensor);
+  const std::string value = value_label(name);
+  return value.empty() ? name : value;
 }
 
 std::string ModelReader::unused(const std::string& name) {

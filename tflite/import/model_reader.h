@@ -97,7 +97,8 @@ class ModelReader : public LayerTarget {
   /// Makes `value` the output; of codes if these are `rounded`.
   void settle(const Value& value, const std::string& label, bool rounded = true);
 
-  /// Returns the name of a tensor, or one with its index.
+  /// Returns the name of a tensor without the ending of its quantizer's label, `.quantized`, or
+  /// a name with its index.
   std::string label_of(int32_t tensor) const;
   /// Returns a name that no node has, nor a quantizer and its states.
   std::string unused(const std::string& name);

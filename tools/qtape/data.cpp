@@ -12,7 +12,6 @@
 #include "qtape/engine/channel_axis.h"
 #include "qtape/engine/labels.h"
 #include "qtape/integer/program/integer_node.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
@@ -172,7 +171,8 @@ void say_unclear(const std::vector<std::string>& places) {
   for (const std::string& place : places) {
     console::print(
         "{}: samples fit with channels first and last, and are read in the order of the model, "
-        "channels last; if they are first, as in PyTorch, use --channels First\n",
+        "channels last; if they are first, as those of images and of Conv1d in PyTorch, use "
+        "--channels First\n",
         place);
   }
 }

@@ -7,7 +7,6 @@
 #include "qtape/core/printable.h"
 #include "qtape/data/non_finite.h"
 #include "qtape/engine/quantizers.h"
-#include "qtape/integer/rules/analysis.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"

@@ -181,16 +181,23 @@ void check_levels(const std::vector<Level>& levels) {
       "--levels: expected a level to compare with L2");
 }
 
+std::string text_of(const std::vector<Requantization>& requantizations) {
+  std::vector<std::string_view> names;
+  for (const Requantization each : requantizations) names.push_back(to_string_view(each));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Returns the options for a program: of the usual levels those that it has, and random inputs
 /// if there are no data.
 /// Throws ArgumentError for options that only models have.
 VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) {
   require<ArgumentError>(command.program.empty(), "--program: {} is itself a program",
                          command.model);
-  require<ArgumentError>(command.usual || std::ranges::count(command.requantizations,
-                                                             program.requantization()) > 0,
-                         "--requantization: {} is a program of {}", command.model,
-                         to_string_view(program.requantization()));
+  require<ArgumentError>(
+      command.usual ||
+          std::ranges::count(command.requantizations, program.requantization()) > 0,
+      "{} is a program of {}, but --levels and --requantization leave only {}", command.model,
+      to_string_view(program.requantization()), text_of(command.requantizations));
   if (std::ranges::equal(command.levels, usual_levels)) {
     std::erase_if(command.levels, [](Level each) { return each < Level::Reference; });
   }

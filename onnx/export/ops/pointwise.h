@@ -50,7 +50,9 @@ Written choice(OnnxProgram& p, std::string_view operation) {
 inline Written write(const integer::Quantize& op, OnnxProgram& p) {
   check(op.rounding == Rounding::HalfEven && op.division == Division::Exact &&
             op.zero_point == ZeroPoint::AfterRounding,
-        "{} rounds x / s half to even and adds the zero point after",
+        "the quantizer has rounding {}, division {} and zero point {}, but {} HalfEven, Exact "
+        "and AfterRounding: give the model's input such a quantizer",
+        to_string_view(op.rounding), to_string_view(op.division), to_string_view(op.zero_point),
         p.codes_in_floats() ? "QONNX's Quant" : "ONNX's QuantizeLinear");
   return {p.codes(p.written(0).name, op.grid), p.written(0).channels_first};
 }

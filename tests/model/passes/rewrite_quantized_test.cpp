@@ -81,7 +81,7 @@ TEST_CASE("rewrite quantized: phases have the codes of the transposed convolutio
       const Parameters parameters = net.values(end);
       CHECK(float_parts(net.graph).size() == 1);
       RewrittenLayers made = rewrite_layers(net.graph, parameters);
-      CHECK(made.rewritten == std::vector<std::string>{"end.quantized"});
+      CHECK(made.rewritten == std::vector<std::string>{"layer"});
       check_same(net.graph, parameters, made);
       CHECK(made.model->parameters.get("w") == parameters.get("w"));
       CHECK(made.model->parameters.get("w.scale") == parameters.get("w.scale"));

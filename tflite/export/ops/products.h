@@ -95,13 +95,20 @@ int written_bits(TfliteProgram& p, const QuantizedWeights& weights, std::string_
   return 8;
 }
 
+/// True if a single scale of weights times that of x is rounded to another f32.
+bool rounds_product(const std::vector<float>& scales, const IntegerValue& x) {
+  const double product = x.scales[0] * double{scales[0]};
+  return double{static_cast<float>(product)} != product;
+}
+
 /// Returns the scales by which a layer multiplies, S[c]: several select the product in f64, one
-/// selects the product that is rounded to f32.
-std::vector<float> linear_scales(const integer::Linear& op) {
+/// selects the product that is rounded to f32, and INT4.
+std::vector<float> linear_scales(const integer::Linear& op, const IntegerValue& x) {
   std::vector<float> scales = scales_of(op.weights);
   check(!op.f32_scales || scales.size() == 1,
         "scales of products are rounded to f32, expected one scale");
-  if (scales.size() == 1 && !op.f32_scales) {
+  const bool exact = scales.size() == 1 && !rounds_product(scales, x);
+  if (scales.size() == 1 && !op.f32_scales && !(exact && op.weights.storage_bits <= 4)) {
     scales.resize(static_cast<size_t>(op.weights.outputs()), scales[0]);
   }
   return scales;
@@ -110,9 +117,7 @@ std::vector<float> linear_scales(const integer::Linear& op) {
 /// True if FULLY_CONNECTED would round the scale of products to another f32.
 bool rounds_scale(const integer::Linear& op, const std::vector<float>& scales,
                   const IntegerValue& x) {
-  if (op.f32_scales || scales.size() > 1) return false;
-  const double product = x.scales[0] * double{scales[0]};
-  return double{static_cast<float>(product)} != product;
+  return !op.f32_scales && scales.size() == 1 && rounds_product(scales, x);
 }
 
 void write_mean(const integer::Sum& op, TfliteProgram& p, ProgramNodeId from,
@@ -253,7 +258,7 @@ void write_one_output(const integer::Linear& op, TfliteProgram& p, ProgramNodeId
 void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId from,
                   const CodeGrid& grid) {
   const IntegerValue& x = p.program()[from].value;
-  const std::vector<float> scales = linear_scales(op);
+  const std::vector<float> scales = linear_scales(op, x);
   if (rounds_scale(op, scales, x)) return write_one_output(op, p, from, grid);
   FullyConnectedOptions options{.activation = TfliteProgram::activation(grid),
                                 .keep_num_dims = x.type.shape.rank() != 2};
@@ -261,8 +266,11 @@ void write_linear(const integer::Linear& op, TfliteProgram& p, ProgramNodeId fro
   std::string_view reason;
   if (x.type.dtype == DType::S16) reason = no_int4_of_int16;
   if (scales.size() > 1) {
-    reason =
-        "TensorFlow Lite Micro has no FULLY_CONNECTED of INT4 with a scale for each output";
+    reason = scales_of(op.weights).size() > 1
+                 ? "TensorFlow Lite Micro has no FULLY_CONNECTED of INT4 with a scale for each "
+                   "output"
+                 : "TensorFlow Lite Micro would round the product of the scales of weights and "
+                   "operand to f32, unless one is a power of 2";
   }
   const int bits = written_bits(p, op.weights, reason);
   const int32_t weights = add_weights(p, op.weights.unpacked(), bits,
@@ -308,6 +316,7 @@ inline void write(const integer::AvgPool&, TfliteProgram&) {}
 inline void write(const integer::Requantize& op, TfliteProgram& p) {
   // Only operands of means of unsigned codes, which are refused.
   if (!type_of_codes(op.grid.dtype)) return;
+  if (const auto same = p.same_codes(op.grid)) return p.finish(*same);
   const IntegerNode& from = p.operand(0);
   if (const auto* sum = std::get_if<integer::Sum>(&from.op)) {
     return write_mean(*sum, p, from.operands[0], op.grid);
