@@ -18,6 +18,7 @@ struct Abs : Elementwise<Abs> {
                                .source = "Elementary."};
   static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
+  static constexpr bool piecewise = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

@@ -15,6 +15,7 @@ struct Clamp {
                                .edge_cases = "NaN stays NaN.",
                                .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
+  static constexpr bool piecewise = true;
 
   double low = 0.0;
   double high = 1.0;

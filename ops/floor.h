@@ -18,6 +18,7 @@ struct Floor : Elementwise<Floor> {
                                .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
+  static constexpr bool piecewise = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

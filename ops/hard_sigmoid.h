@@ -16,6 +16,7 @@ struct HardSigmoid : Elementwise<HardSigmoid> {
                                .source = "PyTorch's hardsigmoid."};
   static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
+  static constexpr bool piecewise = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

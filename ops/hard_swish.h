@@ -16,6 +16,7 @@ struct HardSwish : Elementwise<HardSwish> {
       .edge_cases = {"NaN stays NaN.", "-Infinity gives 0, where PyTorch gives NaN."},
       .source = "Howard et al., arXiv 1905.02244; gradient as PyTorch's hardswish."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
+  static constexpr bool piecewise = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

@@ -18,6 +18,7 @@ struct Relu : Elementwise<Relu> {
                                .source = "Elementary."};
   static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Output;
+  static constexpr bool piecewise = true;
   static constexpr bool gate = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }

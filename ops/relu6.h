@@ -16,6 +16,7 @@ struct Relu6 : Elementwise<Relu6> {
                                .source = "PyTorch's relu6."};
   static constexpr Sign sign = Sign::NeverNegative;
   static constexpr SlopeOf slope_of = SlopeOf::Output;
+  static constexpr bool piecewise = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

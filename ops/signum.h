@@ -16,6 +16,7 @@ struct Signum : Elementwise<Signum> {
                                .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;
+  static constexpr bool piecewise = true;
 
   static constexpr auto fields() { return std::tuple<>{}; }
   template <class T>

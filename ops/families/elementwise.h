@@ -31,6 +31,13 @@ constexpr Keep keep(SlopeOf slope_of) {
 
 }  // namespace elementwise
 
+/// An elementwise op whose formula selects one of several pieces: it declares
+/// `static constexpr bool piecewise = true`. Where its slope is 0, dx is 0 for every dy.
+template <class Op>
+concept Piecewise = requires {
+  requires Op::piecewise;
+};
+
 /// Base of elementwise ops without attributes. `Op` provides `slope_of`, `value(x)` for float
 /// and double, and `slope(v)`, where v is x or y according to `slope_of`. `<op>.cpp` includes
 /// elementwise_kernels.h and instantiates this base once. An op with attributes has no base,

@@ -13,8 +13,8 @@ namespace qtape {
 using namespace kernels;
 namespace elementwise {
 
-/// dx = dy * slope, and 0 where the slope is 0, whatever dy is; `v` is the kept operand or
-/// output, or dy if nothing is kept.
+/// dx = dy * slope; `v` is the kept operand or output, or dy if nothing is kept. Of piecewise
+/// ops dx is 0 where the slope is 0, also for an infinite dy.
 template <class Op, class T>
 auto slope_loop() {
   return simd::best_for<T, const Op*, const T*, const T*, T*, int64_t>(
@@ -23,8 +23,11 @@ auto slope_loop() {
         QTAPE_INDEPENDENT
         for (int64_t i = 0; i < n; ++i) {
           const T slope = static_cast<T>(f.slope(v[i]));
-          const T product = dy[i] * slope;
-          dx[i] = slope == T(0) && product != product ? T(0) : product;
+          dx[i] = dy[i] * slope;
+          if constexpr (Piecewise<Op>) {
+            const bool flat = (slope == T(0)) & (dx[i] != dx[i]);
+            dx[i] = flat ? T(0) : dx[i];
+          }
         }
       });
 }
