@@ -1,5 +1,7 @@
 #include "qtape/model/passes/fold_batch_norm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,6 +33,13 @@ FakeQuantize fixed_along(const Op& quantizer, int axis) {
                         .scale_mode = Fixed{}};
   });
 }
+
+/// A norm that would need codes which the weights cannot have.
+struct LastingNorm : GraphError {
+  LastingNorm(NodeId at, const std::string& text) : GraphError(text), norm(at) {}
+
+  NodeId norm;
+};
 
 class Folder {
  public:
@@ -260,10 +269,14 @@ class Folder {
       const double code = std::nearbyint(w / before[before.size() == 1 ? 0 : c].scale);
       const double r = factors.r[c];
       const double turned = r < 0 ? -code : r == 0 ? 0 : code;
-      check(!(turned > limits.q_max || turned < limits.q_min),
-            "{}: the factor of channel {} is {}, and no code of {} is the negative of {}; "
-            "weights with range Narrow can change their sign",
-            graph_.describe(fold.product), c, r, graph_.describe(fold.weight), code);
+      if (turned > limits.q_max || turned < limits.q_min) {
+        throw LastingNorm(
+            fold.norm,
+            fmt::format("{}: the factor of channel {} is {}, and no code of {} is the negative "
+                        "of {}; weights with range Narrow can change their sign",
+                        graph_.describe(fold.product), c, r, graph_.describe(fold.weight),
+                        code));
+      }
       w = turned * folded.qparams[c].scale;
     });
     folded.values = to_tensor(weight.type, values);
@@ -382,8 +395,14 @@ FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters) {
   FoldedNorms result;
   std::vector<NormFold> folds = norm_folds(graph);
   std::erase_if(folds, [](const NormFold& each) { return !each.reason.empty(); });
+  while (!folds.empty() && !result.model) {
+    try {
+      result.model = Folder(graph, parameters, folds, false).run();
+    } catch (const LastingNorm& error) {
+      std::erase_if(folds, [&](const NormFold& each) { return each.norm == error.norm; });
+    }
+  }
   for (const NormFold& each : folds) result.labels.push_back(graph.name(each.norm));
-  if (!folds.empty()) result.model = Folder(graph, parameters, folds, false).run();
   return result;
 }
 

@@ -43,8 +43,9 @@ struct FoldedNorms {
 /// Folds the BatchNorm nodes that follow a product without other readers and without
 /// quantizers. The result computes the same in evaluation, up to f32 rounding, and can be
 /// trained and quantized layer by layer. `norm_folds` gives the reasons for the norms that
-/// stay. Norms that training folds itself (BatchNormCorrection) stay. Throws GraphError if the
-/// graph cannot be evaluated.
+/// stay. Norms that training folds itself (BatchNormCorrection) stay, and those whose factors
+/// quantized weights with the code -2^(b-1) cannot have, of which fold_batch_norm states the
+/// reason. Throws GraphError if the graph cannot be evaluated.
 FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

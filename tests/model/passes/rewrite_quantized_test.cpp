@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/fold_batch_norm.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/rewrite_layers.h"
+#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/small_nets.h"
 
@@ -28,9 +30,12 @@ struct QuantizedLayer : test::Net {
   NodeId xq;
   NodeId wq;
 
-  QuantizedLayer(const Shape& x_shape, const Shape& w_shape, bool by_output) : Net(x_shape) {
+  QuantizedLayer(const Shape& x_shape, const Shape& w_shape, bool by_output,
+                 CodeRange range = fixed.range)
+      : Net(x_shape) {
     xq = quantized(x, fixed, "x");
     FakeQuantize op = fixed;
+    op.range = range;
     if (by_output) op.axis = 0;
     wq = quantized(parameter(w_shape, "w"), op, "w");
     outputs_ = by_output ? w_shape[0] : 1;
@@ -122,6 +127,22 @@ TEST_CASE("rewrite quantized: a norm that QAT placed after scaled weights is fol
       CHECK(scales.values<float>()[i] == wanted[by_output ? i : 0]);
     }
   }
+}
+
+TEST_CASE("rewrite quantized: a norm that would negate the lowest code stays") {
+  QuantizedLayer net({2, 4}, {4, 3}, false, CodeRange::Full);
+  const NodeId product = net.with_bias(net.add(MatMul{}, {net.xq, net.wq}), 3);
+  const NodeId norm = batch_norm(net.graph, product, {.label = "norm"});
+  Parameters parameters = net.values(net.end(norm));
+  parameters.set("norm.gamma", Tensor::of<float>({3}, std::vector<float>{1, -1, 1}));
+  parameters.set("w", Tensor::of<float>({4, 3}, std::vector<float>(12, -4)));
+  CHECK(rewrite_layers(net.graph, parameters).folded.empty());
+  CHECK(test::error_text<GraphError>([&] {
+          (void)fold_batch_norm(net.graph, parameters);
+        }).find("the factor of channel 1 is -0.99") != std::string::npos);
+  // Without that code it is folded.
+  parameters.set("w", Tensor::of<float>({4, 3}, std::vector<float>(12, -3.9375f)));
+  CHECK(rewrite_layers(net.graph, parameters).folded == std::vector<std::string>{"norm"});
 }
 
 TEST_CASE("rewrite quantized: only nodes without integers are replaced") {
