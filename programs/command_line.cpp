@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <sstream>
 #include <type_traits>
 
@@ -131,6 +132,23 @@ void require_values(const CLI::App& app) {
   }
 }
 
+/// Throws ArgumentError for a list with an empty element, which CLI11 leaves out.
+void require_elements(const CLI::App& app, std::span<char* const> arguments) {
+  for (const CLI::Option* option : innermost(app).get_options()) {
+    if (option->get_delimiter() == '\0') continue;
+    for (size_t i = 1; i < arguments.size(); ++i) {
+      const std::string name = option->get_name(), argument = arguments[i];
+      const bool joined = argument.starts_with(name + "=");
+      if (!joined && arguments[i - 1] != name) continue;
+      const std::string list = joined ? argument.substr(name.size() + 1) : argument;
+      const bool empty =
+          list.starts_with(',') || list.ends_with(',') || list.find(",,") != std::string::npos;
+      require<ArgumentError>(!empty, "{}: expected a value beside each comma, got {}", name,
+                             list);
+    }
+  }
+}
+
 /// Returns the message of a CLI11 error in plain words.
 std::string text_of(const CLI::ParseError& error) {
   const std::string text = error.what();
@@ -154,6 +172,7 @@ bool parse(CLI::App& app, int argc, char** argv) {
     require_known_command(app, argc, argv);
     app.parse(argc, argv);
     require_values(app);
+    require_elements(app, {argv, static_cast<size_t>(argc)});
     return true;
   } catch (const CLI::Success& asked) {
     print_asked(app, asked);

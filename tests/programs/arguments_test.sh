@@ -15,6 +15,8 @@ check "commands in groups" same "Models: Quantization and training: Integers: " 
 check "bits out of range" exits 2 '--weight-bits: expected 0 (float) or 2 to 16, got 17' "$train" --weight-bits 17
 check "one bit" exits 2 '--activation-bits: expected 0 (float) or 2 to 16, got 1' "$train" --activation-bits 1
 check "negative delay" exits 2 '--quantize-after: expected 0 or more, got -1' "$train" --quantize-after -1
+check "a list with an empty element" exits 2 '--layers: expected a value beside each comma, got 8,,4' "$train" --layers 8,,4
+check "a list that ends in a comma" exits 2 '--layers: expected a value beside each comma, got 8,' "$train" --layers=8,
 check "number of more than 64 bits" exits 2 '--seed: expected 0 to 9223372036854775807, got 9223372036854775808' "$train" --seed 9223372036854775808
 check "batch above the data" exits 2 'batch must be in 1..100, the number of training samples, got 101' "$train" --samples 100 --batch 101
 check "missing data" exits 1 "$work/none/" "$train" --data "$work/none"
