@@ -90,6 +90,14 @@ void check_dtype(const std::string& column, DType dtype) {
                          to_string_view(dtype));
 }
 
+void check_classes(const Column& column) {
+  require<ArgumentError>(column.classes >= 0, "column {}: classes must be at least 0, got {}",
+                         printable(column.name), column.classes);
+  require<ArgumentError>(column.classes == 0 || !is_float(column.sample.dtype),
+                         "column {}: labels of {} classes must be integers, got {}",
+                         printable(column.name), column.classes, to_string(column.sample));
+}
+
 /// Returns the number of classes of all labels of a file, which are read in blocks.
 int64_t classes_of(const Column& column, const Rows& rows) {
   constexpr int64_t block = 1 << 16;
@@ -112,6 +120,7 @@ Dataset::Dataset(int64_t size, std::vector<Column> columns, Reader reader)
   require<ArgumentError>(reader_ != nullptr, "expected a reader, got an empty function");
   for (size_t i = 0; i < columns_.size(); ++i) {
     check_dtype(columns_[i].name, columns_[i].sample.dtype);
+    check_classes(columns_[i]);
     for (size_t k = 0; k < i; ++k) {
       require<ArgumentError>(columns_[i].name != columns_[k].name, "column {} already exists",
                              printable(columns_[i].name));
@@ -139,6 +148,7 @@ void Dataset::add_column(Column column, Stored values) {
     require<ArgumentError>(other.name != column.name, "column {} already exists", name);
   }
   column.sample = {type.dtype, shape.without_first()};
+  check_classes(column);
   if (holds_labels(column)) {
     column.classes = values.tensor ? classes_of(column, values.tensor->data, 0, column.classes)
                                    : classes_of(column, *values.rows);
@@ -156,8 +166,6 @@ Dataset& Dataset::add(std::string name, Tensor values) {
 }
 
 Dataset& Dataset::add_target(std::string name, Tensor values, int64_t classes) {
-  require<ArgumentError>(classes >= 0, "column {}: classes must be at least 0, got {}",
-                         printable(name), classes);
   add_column({.name = std::move(name), .target = true, .classes = classes},
              {.tensor = std::make_shared<const Tensor>(std::move(values))});
   return *this;

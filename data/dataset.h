@@ -96,10 +96,10 @@ class Dataset {
   /// for labels.
   Dataset map(std::string_view column, Map f) const;
 
-  /// Reads `column` of `sample`. As floats: u8 columns that are not targets are pixels, scaled
-  /// from 0..255 to 0..1; all other values are unchanged. Maps are applied to these values. As
-  /// integers: throws ArgumentError, which names column and sample, for values that s32 cannot
-  /// represent.
+  /// Reads `column` of `sample`. As floats: stored u8 columns that are not targets are pixels,
+  /// scaled from 0..255 to 0..1; all other values are unchanged. Maps are applied to these
+  /// values. As integers: throws ArgumentError, which names column and sample, for values that
+  /// s32 cannot represent.
   void read(size_t column, int64_t sample, std::span<float> to, const Draw& draw = {}) const;
   void read(size_t column, int64_t sample, std::span<int32_t> to, const Draw& draw = {}) const;
   /// All values of a column in memory, sample after sample. Throws ArgumentError for a

@@ -212,6 +212,33 @@ Verdict check_samples(const Graph& graph, const Graph& larger, NodeId id) {
       .remedy = "keep the samples along axis 0, and compute with the axes of a sample alone"};
 }
 
+namespace {
+
+/// True if only maxima read a node, directly or through quantizers.
+bool only_maxima_read(const Graph& graph, NodeId id) {
+  if (std::ranges::count(graph.outputs(), id) > 0) return false;
+  bool read = false;
+  for (const NodeId reader : ids(graph)) {
+    const Node& node = graph[reader];
+    if (std::ranges::count(node.operands, id) == 0) continue;
+    read = true;
+    if (is_any<Max, MaxPool>(node.op)) continue;
+    if (!is_quantizer(node.op) || !only_maxima_read(graph, reader)) return false;
+  }
+  return read;
+}
+
+}  // namespace
+
+bool is_below_maxima(const Graph& graph, NodeId id) {
+  return std::get<Pad>(graph[id].op).value < 0 && only_maxima_read(graph, id);
+}
+
+bool has_far_border(const Pad& pad) {
+  constexpr double largest = 256;
+  return std::fabs(pad.value) > largest;
+}
+
 bool can_show(const IntegerValue& value, const Shape& shape) {
   const bool kept = shape.rank() > 0 && shape[-1] == value.type.shape[-1];
   return value.scales.size() <= 1 || kept;

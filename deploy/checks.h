@@ -38,6 +38,14 @@ Verdict check_leaves(const Graph& graph, const Parameters& parameters, const Low
 /// Checks a node that is to be an output of a program, in floats or in integers.
 Verdict check_output(const IntegerForm& form, bool integer_outputs);
 
+/// True for a Pad with a negative border that only maxima read, directly or through quantizers:
+/// the nearest code changes nothing except for windows of the border alone.
+bool is_below_maxima(const Graph& graph, NodeId id);
+
+/// True for a border beyond 256, to which f32 values around 1 have differences that are
+/// rounded.
+bool has_far_border(const Pad& pad);
+
 /// True if a value can be reshaped to `shape`: scales of channels belong to the last axis.
 bool can_show(const IntegerValue& value, const Shape& shape);
 

@@ -85,10 +85,10 @@ struct CompareOptions {
 
 /// Runs two programs on the same samples and compares the values of their nodes.
 ///
-/// Pairs are: the outputs and the inputs by position, unless labels pair them
-/// otherwise; nodes with the same label; and of the remaining nodes, those with the same op and
-/// shape, by position. If an output is float in one program and codes in the other, the
-/// codes before the last Dequantize take its place.
+/// Pairs are: the outputs and the inputs by label if each has one that the other program has
+/// there, otherwise by position; nodes with the same label; and of the remaining nodes, those
+/// with the same op and shape, by position. If an output is float in one program and codes in
+/// the other, the codes before the last Dequantize take its place.
 class ProgramComparison {
  public:
   /// Throws ArgumentError, naming both programs, for inputs or outputs that differ in number,

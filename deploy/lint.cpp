@@ -126,7 +126,7 @@ class Linter {
   /// Compares the value of a border with that of its code.
   void border(const Pad& pad, NodeId id) {
     const IntegerForm& own = form(id);
-    if (pad.value == 0 || own.kind != IntegerKind::Codes) return;
+    if (pad.value == 0 || own.kind != IntegerKind::Codes || is_below_maxima(graph_, id)) return;
     const auto found = qparams(graph_, parameters_, own.quantizer);
     if (found.size() != 1 || !are_scales(found[0].scale, 1)) return;
     const QParams<float> q{static_cast<float>(found[0].scale),
@@ -137,7 +137,9 @@ class Linter {
     add(Severity::Warning, id,
         fmt::format("its border of {} becomes {}, the nearest value that has a code", value,
                     held),
-        "add the value after a border of 0, y = Pad(x - value) + value, and quantize y");
+        has_far_border(pad)
+            ? "pad with a number that values of the data reach"
+            : "add the value after a border of 0, y = Pad(x - value) + value, and quantize y");
   }
 
   void floor_of(NodeId id) {

@@ -97,9 +97,10 @@ class NodePairing {
     const auto of_a = a_.outputs();
     const auto of_b = b_.outputs();
     require_same("outputs", of_a, of_b, of_a.size() == of_b.size());
+    const std::optional<std::vector<ProgramNodeId>> named = outputs_by_label();
     for (size_t i = 0; i < of_a.size(); ++i) {
       ProgramNodeId one = of_a[i];
-      ProgramNodeId other = of_b[i];
+      ProgramNodeId other = named ? (*named)[i] : of_b[i];
       if (is_float_value(a_, one) != is_float_value(b_, other)) {
         one = before_dequantize(a_, one);
         other = before_dequantize(b_, other);
@@ -115,6 +116,20 @@ class NodePairing {
           i, name_a_, name_b_);
       if (free(one, other)) pair(one, other);
     }
+  }
+  /// Returns the output of b with the label of each output of a, if all have one of these.
+  std::optional<std::vector<ProgramNodeId>> outputs_by_label() const {
+    const auto of_b = b_.outputs();
+    std::vector<ProgramNodeId> found;
+    for (const ProgramNodeId id : a_.outputs()) {
+      const std::string& label = a_[id].label;
+      const auto other = label.empty() ? std::nullopt : b_.find(label);
+      if (!other || std::ranges::count(of_b, *other) == 0 ||
+          std::ranges::count(found, *other) > 0)
+        return std::nullopt;
+      found.push_back(*other);
+    }
+    return found;
   }
   static bool is_float_value(const IntegerProgram& program, ProgramNodeId id) {
     return program[id].value.type.dtype == DType::F32;

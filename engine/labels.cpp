@@ -15,6 +15,16 @@ std::string value_label(std::string_view label) {
                                  : std::string();
 }
 
+std::string name_near(const Graph& graph, NodeId id) {
+  if (!graph[id].label.empty()) return graph[id].label;
+  const std::string op(name_of(graph[id].op));
+  while (graph[id].label.empty()) {
+    if (graph[id].operands.empty()) return op;
+    id = graph[id].operands[0];
+  }
+  return op + " after " + graph[id].label;
+}
+
 std::string label_near(const Graph& graph, NodeId id) {
   if (!graph[id].label.empty()) return graph[id].label;
   while (graph[id].label.empty()) {

@@ -44,6 +44,12 @@ std::string describe(const FedInput& input) {
                      to_string(TensorType{dtype, input.sample}));
 }
 
+/// Throws ArgumentError for an input of samples without elements, of which no number fills it.
+void require_elements(const Shape& shape, const std::string& input) {
+  require<ArgumentError>(shape.without_first().elements() >= 1,
+                         "{}: a sample has no elements, expected at least 1", input);
+}
+
 /// True unless the column is a target and the input is not of a loss.
 bool may_fill(const data::Column& column, const FedInput& input) {
   return input.target || !column.target;
@@ -66,6 +72,7 @@ std::vector<FedInput> inputs_of(Tape& tape) {
     const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
     require<ArgumentError>(op->batch && known, "{}: samples need a batched input of f32 or s32",
                            graph.describe(id));
+    require_elements(op->shape, graph.describe(id));
     FedInput input{.label = graph[id].label,
                    .sample = op->shape.without_first(),
                    .target = of_losses[at(id)]};
@@ -87,6 +94,7 @@ std::vector<FedInput> inputs_of(IntegerSession& session) {
     if (op == nullptr) continue;
     require<ArgumentError>(op->batch && op->shape.rank() >= 1,
                            "{}: samples need a batched input", program.describe(id));
+    require_elements(op->shape, program.describe(id));
     FedInput input{.label = program[id].label, .sample = op->shape.without_first()};
     if (op->indices == 0) input.floats = session.input(id);
     if (op->indices != 0) input.integers = session.input<int32_t>(id);
@@ -103,6 +111,7 @@ std::vector<FedInput> inputs_of(Verifier& verifier) {
     const auto& op = std::get<integer::Input>(program[id].op);
     require<ArgumentError>(op.batch && op.shape.rank() >= 1, "{}: samples need a batched input",
                            program.describe(id));
+    require_elements(op.shape, program.describe(id));
     FedInput input{.label = program[id].label, .sample = op.shape.without_first()};
     if (op.indices == 0) input.floats = verifier.input(i);
     if (op.indices != 0) input.integers = verifier.input<int32_t>(i);

@@ -128,9 +128,7 @@ class Run {
   Metric validation_metric() {
     const data::Dataset& validation = *options_.validation;
     const std::optional<MetricKind>& wanted = options_.score;
-    const auto choice =
-        wanted ? choose_metric(model_.graph(), model_.answer(), validation, *wanted)
-               : choose_metric(model_.graph(), model_.answer(), validation);
+    const auto choice = choose_validation(model_, options_);
     if (!choice) return {};
     evaluator_.emplace(model_.graph(), model_.parameters(), options_.threads, Arithmetic{},
                        options_.exchange);
@@ -393,7 +391,7 @@ class Run {
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
   check_options(options);
   const FloatEnvironment floats;
-  check_scales(model, options.quantization.value_or(QuantizationSchedule{}));
+  check_scales(model, options);
   return during("training", {}, [&] { return Run(model, dataset, options).run(); });
 }
 

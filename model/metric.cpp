@@ -251,6 +251,7 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
 }
 
 int64_t predicted(std::span<const float> scores, float threshold) {
+  if (std::ranges::any_of(scores, [](float each) { return std::isnan(each); })) return -1;
   if (scores.size() == 1) return scores[0] > threshold ? 1 : 0;
   return std::ranges::max_element(scores) - scores.begin();
 }

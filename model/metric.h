@@ -88,7 +88,7 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
                                           const data::Dataset& dataset);
 
 /// Returns the predicted class: the index of the largest score; for a single score, 1 if it is
-/// above the threshold.
+/// above the threshold; -1 if a score is NaN.
 int64_t predicted(std::span<const float> scores, float threshold = 0);
 
 /// Returns the number of labels of a sample: 1, or the number of places that have a class.

@@ -1,6 +1,7 @@
 #include "qtape/model/recipe.h"
 
 #include <algorithm>
+#include <set>
 
 #include "qtape/core/described_settings.h"
 #include "qtape/core/error.h"
@@ -205,6 +206,20 @@ bool never_negative(const Graph& graph, NodeId id) {
   return Signs(graph).never_negative(id);
 }
 
+namespace {
+
+/// Returns the operands of all products with the weight `label`.
+std::vector<NodeId> operands_of(const Graph& graph, const std::vector<WeightedLayer>& layers,
+                                const std::string& label) {
+  std::vector<NodeId> found;
+  for (const WeightedLayer& each : layers) {
+    if (each.label == label) found.push_back(graph[each.product].operands[0]);
+  }
+  return found;
+}
+
+}  // namespace
+
 ScaleOrigin usual_scales(int weight_bits, int activation_bits) {
   const bool few = std::min(weight_bits, activation_bits) <= most_bits_learned;
   return few ? ScaleOrigin::LSQ : ScaleOrigin::EMA;
@@ -263,23 +278,23 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
     recipe.scales = usual_scales(recipe.weight_bits, recipe.activation_bits);
   }
   Graph result = graph;
+  Signs signs(graph);
+  std::set<std::string> done;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const bool end = i == 0 || i + 1 == weights.size();
-    const NodeId x = graph[layers[i].product].operands[0];
+    // One quantizer serves the operands of all products with this weight.
+    if (!done.insert(weights[i]).second) continue;
+    const std::vector<NodeId> operands = operands_of(graph, layers, weights[i]);
+    const bool end = i == 0 || weights[i] == weights.back();
     LayerBits bits = bits_of(recipe, weights[i], end);
-    if (is_mean(graph, x)) {
+    if (std::ranges::any_of(operands, [&](NodeId x) { return is_mean(graph, x); })) {
       bits.activation_bits = recipe.mean_bits.value_or(usual_mean_bits(bits.activation_bits));
     }
-    const Op input =
-        activation_quantizer(recipe, bits.activation_bits, never_negative(graph, x));
-    const InsertOptions options{.weight = weight_quantizer(recipe, bits.weight_bits),
-                                .input = input,
-                                .pattern = weights[i]};
-    const auto left = layer_weights(result);
-    // A weight may serve several products, which were all quantized with the first.
-    if (std::ranges::find(left, weights[i]) != left.end()) {
-      result = insert_quantizers(result, options);
-    }
+    const bool positive =
+        std::ranges::all_of(operands, [&](NodeId x) { return signs.never_negative(x); });
+    result = insert_quantizers(
+        result, {.weight = weight_quantizer(recipe, bits.weight_bits),
+                 .input = activation_quantizer(recipe, bits.activation_bits, positive),
+                 .pattern = weights[i]});
   }
   const int mean_bits = recipe.mean_bits.value_or(usual_mean_bits(recipe.activation_bits));
   const int other_bits = recipe.other_bits.value_or(recipe.activation_bits);
@@ -291,7 +306,12 @@ Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples, int threads) {
   const FloatEnvironment floats;
   const Model plain = plain_model(model);
-  Model result(quantized(plain.graph(), recipe));
+  // The norms of the model are folded in the plain one.
+  QuantizationRecipe own = recipe;
+  if (!own.ends_bits) {
+    own.ends_bits = usual_ends_bits(model.graph(), own.weight_bits, own.activation_bits);
+  }
+  Model result(quantized(plain.graph(), own));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);
   return result;
 }

@@ -69,12 +69,23 @@ void validate(const ParameterGroup& group) {
   }
 }
 
-void require_used(const ParameterGroup& group, const Parameters& parameters) {
-  const bool used = std::ranges::any_of(parameters.entries(), [&](const ParameterEntry& entry) {
-    return entry.trainable() && matches(group.pattern, entry.name);
-  });
-  require<ArgumentError>(used, "ParameterGroup: pattern '{}' matches no parameter",
-                         group.pattern);
+/// Throws ArgumentError if no trainable entry belongs to group `k`: it matches none, or only
+/// those of preceding groups.
+void require_used(std::span<const ParameterGroup> groups, size_t k,
+                  const Parameters& parameters) {
+  bool matched = false;
+  for (const ParameterEntry& entry : parameters.entries()) {
+    if (!entry.trainable() || !matches(groups[k].pattern, entry.name)) continue;
+    matched = true;
+    const auto before = groups.first(k);
+    if (std::ranges::none_of(before, [&](const ParameterGroup& each) {
+          return matches(each.pattern, entry.name);
+        })) {
+      return;
+    }
+  }
+  fail<ArgumentError>("ParameterGroup: pattern '{}' matches {}", groups[k].pattern,
+                      matched ? "only parameters of preceding groups" : "no parameter");
 }
 
 bool has_first(const Rule& rule) {
@@ -181,9 +192,9 @@ Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGro
     : parameters_(parameters), rule_(rule), groups_(std::move(groups)), threads_(threads) {
   std::visit([](const auto& each) { validate(each); }, rule_);
   settings::require_at_least("Optimizer", "threads", 1, threads);
-  for (const ParameterGroup& group : groups_) {
-    validate(group);
-    require_used(group, parameters);
+  for (size_t k = 0; k < groups_.size(); ++k) {
+    validate(groups_[k]);
+    require_used(groups_, k, parameters);
   }
   groups_.push_back({.pattern = "*"});
   factors_.resize(groups_.size());

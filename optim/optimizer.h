@@ -111,7 +111,7 @@ class Optimizer {
  public:
   /// `parameters` must outlive the optimizer and may be moved. A name belongs to the first
   /// group whose pattern matches it; other names follow the rule alone. Throws ArgumentError
-  /// for a setting out of range, for a pattern that matches no trainable entry and for
+  /// for a setting out of range, for a group to which no trainable entry belongs and for
   /// `threads` < 1.
   Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups = {},
             int threads = default_threads());

@@ -89,7 +89,8 @@ const std::map<std::string, std::vector<std::string>> rooms = {
      {"core", "io", "kernels/quantize", "ops", "engine", "data", "calibrate", "integer",
       "deploy", "model/passes"}},
     {"model/training",
-     {"core", "io", "ops/core", "engine", "data", "calibrate", "integer/training", "model"}},
+     {"core", "io", "ops/core", "engine", "data", "calibrate", "integer/training",
+      "programs/console", "model"}},
     // The entrance of model/training: no other file of model includes that.
     {"model/fit.h", {"data", "optim", "programs/console", "model"}},
     {"model/fit.cpp", {"core", "io", "optim", "model"}},

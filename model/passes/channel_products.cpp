@@ -88,7 +88,7 @@ class ChainNorms {
     std::set<NodeId> replaced;
     for (const auto& [last, chain] : chains_) {
       replaced.insert(chain.nodes.begin(), chain.nodes.end());
-      labels.push_back(graph_.name(last));
+      labels.push_back(name_near(graph_, last));
     }
     std::map<NodeId, NodeId> copies;
     rewrite(graph_, made_.graph, [&](NodeId id, const std::vector<NodeId>& operands) {
@@ -103,6 +103,7 @@ class ChainNorms {
   }
 
   std::vector<std::string> labels;
+  std::set<std::string> gammas;
 
  private:
   /// True if each node of the chain has integers as it is.
@@ -129,6 +130,7 @@ class ChainNorms {
     const BatchNorm op{.eps = 0x1p-16};
     const std::vector<double> zeros(chain.factor.size()), ones(chain.factor.size(), 1 - op.eps);
     const NodeId gamma = made_.leaf<Parameter>(stem + ".gamma", shape, chain.factor);
+    gammas.insert(made_.graph[gamma].label);
     const NodeId beta = made_.leaf<Parameter>(stem + ".beta", shape, chain.offset);
     const NodeId mean = made_.leaf<State>(stem + ".mean", shape, zeros);
     const NodeId variance = made_.leaf<State>(stem + ".variance", shape, ones);
@@ -154,7 +156,8 @@ class NormProducts {
       const bool known = std::all_of(norm.operands.begin() + 1, norm.operands.end(),
                                      [&](NodeId x) -> bool { return constant[at(x)]; });
       // With more axes, the batch might not be the first.
-      const bool fits = norm.type.dtype == DType::F32 && norm.type.shape.rank() <= 5;
+      const bool fits = norm.type.dtype == DType::F32 && norm.type.shape.rank() <= 5 &&
+                        norm.type.elements() > 0;
       if (!each.reason.empty() && known && fits && answered[at(each.norm)] &&
           replaceable[at(each.norm)]) {
         norms_.insert(each.norm);
@@ -166,16 +169,11 @@ class NormProducts {
 
   SavedModel run() {
     rewrite(graph_, made_.graph, [&](NodeId id, std::vector<NodeId>& operands) {
-      if (norms_.contains(id)) {
-        labels.push_back(graph_.name(id));
-        operands[0] = product(operands[0], label_near(graph_, id));
-      }
+      if (norms_.contains(id)) operands[0] = product(operands[0], label_near(graph_, id));
       return made_.add(graph_[id].op, operands, graph_[id].label);
     });
     return made_.finish(parameters_);
   }
-
-  std::vector<std::string> labels;
 
  private:
   /// Returns x times 1, as a depthwise convolution.
@@ -213,13 +211,13 @@ ChannelProducts channel_products(const Graph& graph, const Parameters& parameter
   if (!chains.empty()) {
     result.model = chains.run();
     result.chains = std::move(chains.labels);
+    result.gammas = std::move(chains.gammas);
   }
   const Graph& normed = result.model ? result.model->graph : graph;
   NormProducts products(normed, result.model ? result.model->parameters : parameters);
   if (products.empty()) return result;
   SavedModel made = products.run();
   result.model = std::move(made);
-  result.products = std::move(products.labels);
   return result;
 }
 

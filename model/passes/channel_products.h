@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,10 @@ namespace qtape {
 /// Result of channel_products.
 struct ChannelProducts {
   std::optional<SavedModel> model = {};  ///< empty if nothing changes
-  /// Labels of the last nodes of the chains that became norms, or `%7`.
+  /// Names of the last nodes of the chains that became norms or an Affine (`name_near`).
   std::vector<std::string> chains = {};
-  /// Labels of the norms that got a product of their own.
-  std::vector<std::string> products = {};
+  /// Labels of gamma of the norms that chains became.
+  std::set<std::string> gammas = {};
 };
 
 /// Returns a network that computes the same up to f32 rounding, without nodes that have

@@ -1,7 +1,5 @@
 #include "qtape/model/passes/fold_batch_norm.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,13 +31,6 @@ FakeQuantize fixed_along(const Op& quantizer, int axis) {
                         .scale_mode = Fixed{}};
   });
 }
-
-/// A norm that would need codes which the weights cannot have.
-struct LastingNorm : GraphError {
-  LastingNorm(NodeId at, const std::string& text) : GraphError(text), norm(at) {}
-
-  NodeId norm;
-};
 
 class Folder {
  public:
@@ -270,12 +261,11 @@ class Folder {
       const double r = factors.r[c];
       const double turned = r < 0 ? -code : r == 0 ? 0 : code;
       if (turned > limits.q_max || turned < limits.q_min) {
-        throw LastingNorm(
-            fold.norm,
-            fmt::format("{}: the factor of channel {} is {}, and no code of {} is the negative "
-                        "of {}; weights with range Narrow can change their sign",
-                        graph_.describe(fold.product), c, r, graph_.describe(fold.weight),
-                        code));
+        throw LastingNorm(fold.norm,
+                          "{}: the factor of channel {} is {}, and no code of {} is "
+                          "the negative of {}; weights with range Narrow can change their sign",
+                          graph_.describe(fold.product), c, r, graph_.describe(fold.weight),
+                          code);
       }
       w = turned * folded.qparams[c].scale;
     });
@@ -402,7 +392,7 @@ FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters) {
       std::erase_if(folds, [&](const NormFold& each) { return each.norm == error.norm; });
     }
   }
-  for (const NormFold& each : folds) result.labels.push_back(graph.name(each.norm));
+  for (const NormFold& each : folds) result.norms.push_back(each.norm);
   return result;
 }
 

@@ -28,6 +28,15 @@ struct NormFold {
   bool has_product() const { return product.index >= 0; }
 };
 
+/// Folding of a norm that would need codes which the weights cannot have.
+struct LastingNorm : GraphError {
+  template <class... Args>
+  LastingNorm(NodeId at, fmt::format_string<Args...> text, Args&&... args)
+      : GraphError(fmt::format(text, std::forward<Args>(args)...)), norm(at) {}
+
+  NodeId norm;
+};
+
 /// Returns all BatchNorm nodes, in graph order.
 std::vector<NormFold> norm_folds(const Graph& graph);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "qtape/core/float_environment.h"
+#include "qtape/deploy/checks.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
 #include "qtape/engine/rewrite.h"
@@ -29,15 +30,23 @@ SavedModel with_values(Graph graph, const Parameters& parameters) {
   return {std::move(graph), std::move(values), {}};
 }
 
+/// By node: true for inputs and for nodes that an output needs.
+std::vector<bool> read_nodes(const Graph& graph) {
+  const std::vector<NodeId> outputs(graph.outputs().begin(), graph.outputs().end());
+  std::vector<bool> read = needed_for(graph, outputs);
+  for (const NodeId id : ids(graph)) {
+    if (std::holds_alternative<Input>(graph[id].op)) read[at(id)] = true;
+  }
+  return read;
+}
+
 /// Returns `graph` without nodes that no output needs, except inputs, with its values.
 SavedModel without_unread(const Graph& graph, const Parameters& parameters) {
-  const std::vector<NodeId> outputs(graph.outputs().begin(), graph.outputs().end());
-  const std::vector<bool> needed = needed_for(graph, outputs);
+  const std::vector<bool> read = read_nodes(graph);
   Graph result;
   rewrite(graph, result, [&](NodeId id, const std::vector<NodeId>& operands) {
-    const Node& node = graph[id];
-    if (!needed[at(id)] && !std::holds_alternative<Input>(node.op)) return NodeId{};
-    return result.add(node.op, operands, node.label);
+    if (!read[at(id)]) return NodeId{};
+    return result.add(graph[id].op, operands, graph[id].label);
   });
   return with_values(std::move(result), parameters);
 }
@@ -98,7 +107,7 @@ class Tables {
       std::optional<NodeId> made;
       if (answered_[at(id)] && replaceable_[at(id)] && !last) made = rewritten(id, operands);
       if (!made) return result_.add(node.op, operands, node.label);
-      labels.push_back(graph_.name(id));
+      labels.push_back(name_near(graph_, id));
       return *made;
     });
     return std::move(result_);
@@ -111,7 +120,8 @@ class Tables {
       return add_quotient(result_, operands[0], operands[1], node.label);
     }
     if (const auto* pad = std::get_if<Pad>(&node.op)) {
-      if (pad->value == 0 || !std::isfinite(pad->value)) return std::nullopt;
+      if (pad->value == 0 || has_far_border(*pad) || is_below_maxima(graph_, id))
+        return std::nullopt;
       return add_border(result_, operands[0], *pad, node.label);
     }
     if (const auto* softmax = std::get_if<Softmax>(&node.op)) {
@@ -162,7 +172,7 @@ Graph without_constant_quotients(const Graph& graph, const Parameters& parameter
                           replaceable[at(id)] && !constant[at(node.operands[0])] &&
                           divides(node.operands[1]);
     if (!quotient) return result.add(node.op, operands, node.label);
-    labels.push_back(graph.name(id));
+    labels.push_back(name_near(graph, id));
     return add_quotient(result, operands[0], operands[1], node.label);
   });
   return result;
@@ -172,14 +182,15 @@ void append(std::vector<std::string>& names, const std::vector<std::string>& mor
   names.insert(names.end(), more.begin(), more.end());
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters) {
   const FloatEnvironment floats;
+  // Nodes without readers would count as readers of what can be rewritten.
+  if (const std::vector<bool> read = read_nodes(graph); std::ranges::count(read, false) > 0) {
+    const SavedModel clean = without_unread(graph, parameters);
+    return rewrite_layers(clean.graph, clean.parameters);
+  }
   RewrittenLayers result;
   const auto now = [&]() -> const Graph& { return result.model ? result.model->graph : graph; };
   const auto values = [&]() -> const Parameters& {
@@ -190,10 +201,11 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   ChannelProducts products = channel_products(now(), values());
   if (products.model) result.model = std::move(products.model);
   FoldedNorms norms = fold_norms(now(), values());
-  if (norms.model) result.model = std::move(norms.model);
-  for (std::string& label : norms.labels) {
-    if (!contains(products.chains, label)) result.folded.push_back(std::move(label));
+  for (const NodeId id : norms.norms) {
+    const std::string& gamma = now()[now()[id].operands[1]].label;
+    if (!products.gammas.contains(gamma)) result.folded.push_back(name_near(now(), id));
   }
+  if (norms.model) result.model = std::move(norms.model);
   append(result.rewritten, products.chains);
   // Constants of channels have become products.
   const size_t before = result.rewritten.size();

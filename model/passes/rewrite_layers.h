@@ -12,9 +12,10 @@ namespace qtape {
 /// Result of rewrite_layers.
 struct RewrittenLayers {
   std::optional<SavedModel> model = {};  ///< empty if nothing changes
-  std::vector<std::string> folded = {};  ///< labels of batch norms that were folded, or `%7`
-  /// Labels of scales, offsets, transposed convolutions, quotients, borders and Softmaxes that
-  /// became other layers, or `%7`.
+  /// Batch norms that were folded: labels, or names such as `BatchNorm after conv1`.
+  std::vector<std::string> folded = {};
+  /// Scales, offsets, transposed convolutions, quotients, borders and Softmaxes that became
+  /// other layers, by such names.
   std::vector<std::string> rewritten = {};
 };
 
@@ -22,7 +23,8 @@ struct RewrittenLayers {
 /// have integers: scales and offsets per channel become products (`channel_products`), batch
 /// norms are folded (`fold_norms`), transposed convolutions become convolutions
 /// (`sub_pixel_convolutions`), divisions become products with the reciprocal, borders of a
-/// number those of 0 around the differences to it, and each Softmax or LogSoftmax that is not
+/// number of at most 256 those of 0 around the differences to it, unless only maxima read them
+/// and the number is negative, and each Softmax or LogSoftmax that is not
 /// last becomes exponentials of differences and their sum. Leaves without readers are removed.
 /// Nodes that only losses need stay. Constants of scales and offsets become parameters of the
 /// products. In graphs with quantizers norms are folded where that is possible, and only nodes

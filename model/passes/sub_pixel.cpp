@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qtape/engine/constants.h"
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule.h"
@@ -67,7 +68,8 @@ class SubPixelRewriter {
     rewrite(graph_, result_.graph, [&](NodeId id, const std::vector<NodeId>& operands) {
       return copies_[id] = copy(id, operands);
     });
-    for (const Chain& chain : chains_) result_.labels.push_back(graph_.name(named(chain)));
+    for (const Chain& chain : chains_)
+      result_.labels.push_back(name_near(graph_, named(chain)));
     return std::move(result_);
   }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/batch_slices.h"
@@ -16,6 +17,7 @@
 #include "qtape/io/sha256.h"
 #include "qtape/model/targets.h"
 #include "qtape/model/training/progress.h"
+#include "qtape/programs/console/standard_output.h"
 
 namespace qtape {
 namespace {
@@ -111,9 +113,51 @@ void check_options(const FitOptions& options) {
   check_checkpoint(options);
 }
 
-void check_scales(const Model& model, const QuantizationSchedule& schedule) {
-  if (schedule.freeze != 0) return;
+namespace {
+
+/// Returns the largest change of a parameter in a step by a rule that divides gradients by
+/// their size; 0 for Sgd, whose steps follow the gradients.
+double largest_step(const FitOptions& options, const std::string& parameter) {
+  if (std::holds_alternative<Sgd>(options.optimizer)) return 0;
+  const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& each) {
+    return matches(each.pattern, parameter);
+  });
+  if (group == options.groups.end()) return options.learning_rate;
+  return group->frozen ? 0 : options.learning_rate * group->learning_rate_scale;
+}
+
+/// Returns a warning of learned scales whose ranges a step can leave; empty if there are none.
+std::string warning_of_small_scales(const Model& model, const FitOptions& options) {
+  const Graph& graph = model.graph();
+  int64_t found = 0;
+  std::string first;
+  for (const NodeId id : quantizers(graph)) {
+    const std::vector<NodeId>& operands = graph[id].operands;
+    const bool learned =
+        operands.size() > 1 && std::holds_alternative<Parameter>(graph[operands[1]].op);
+    if (!learned) continue;
+    const std::string& name = graph[operands[1]].label;
+    const double step = largest_step(options, name);
+    const auto codes = static_cast<double>(grid_of(graph, id).limits.q_max);
+    for (const QParams<double>& each : qparams(graph, model.parameters(), id)) {
+      if (each.scale == 0 || step < each.scale * codes || found++ > 0) continue;
+      first =
+          fmt::format("'{}' {:.3g} with steps up to {:.3g}", printable(name), each.scale, step);
+    }
+  }
+  if (found == 0) return {};
+  return fmt::format(
+      "warning: a step can change {} learned scale{} by more than the range of the data, first "
+      "{}: lower the learning rate of scales, multiply the data, or use EMA",
+      found, found == 1 ? "" : "s", first);
+}
+
+}  // namespace
+
+void check_scales(const Model& model, const FitOptions& options) {
+  const QuantizationSchedule schedule = options.quantization.value_or(QuantizationSchedule{});
   for (const NodeId id : quantizers(model.graph())) {
+    if (schedule.freeze != 0) break;
     for (const QParams<double>& each : qparams(model.graph(), model.parameters(), id)) {
       require<ArgumentError>(each.scale > 0,
                              "quantization: freeze is 0, and {} has never observed any values: "
@@ -121,6 +165,21 @@ void check_scales(const Model& model, const QuantizationSchedule& schedule) {
                              model.graph().describe(id));
     }
   }
+  const std::string warning = warning_of_small_scales(model, options);
+  if (options.progress && !warning.empty()) console::print("{}\n", warning);
+}
+
+std::optional<MetricChoice> choose_validation(const Model& model, const FitOptions& options) {
+  const data::Dataset& validation = *options.validation;
+  const auto choice = options.score ? std::optional(choose_metric(model.graph(), model.answer(),
+                                                                  validation, *options.score))
+                                    : choose_metric(model.graph(), model.answer(), validation);
+  if (!choice && options.progress) {
+    console::print(
+        "{} data: they have nothing to compare the answer with, so no epoch is scored\n",
+        options.validation_name);
+  }
+  return choice;
 }
 
 void require_finite(const Parameters& parameters, int64_t step) {
@@ -132,7 +191,8 @@ void require_finite(const Parameters& parameters, int64_t step) {
     require<GraphError>(
         finite,
         "parameter '{}' is NaN or infinite after step {}: a gradient was not finite, such as "
-        "that of sqrt at 0; max_gradient_norm skips such steps",
+        "that of sqrt at 0, or the learning rate is too high; max_gradient_norm skips steps "
+        "with such gradients",
         printable(each.name), step);
   }
 }
@@ -245,6 +305,13 @@ std::vector<RankFact> progress_facts(const Model& model, int64_t step,
 
 DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
                               const FitOptions& options, int64_t rows) {
+  const auto is_image = [](const data::Column& each) {
+    const int rank = each.sample.shape.rank();
+    return !each.target && (rank == 2 || rank == 3);
+  };
+  require<ArgumentError>(
+      !options.augmentation.moves() || std::ranges::any_of(dataset.columns(), is_image),
+      "augmentation: no input is an image, [h, w] or [h, w, c], that can be shifted or rotated");
   const NodeId loss = loss_of(model, dataset);
   Graph graph = model.graph().with_batch(rows);
   if (options.distillation)

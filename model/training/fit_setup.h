@@ -15,8 +15,14 @@ namespace qtape {
 
 /// Throws ArgumentError for options out of range or without effect.
 void check_options(const FitOptions& options);
-/// Throws ArgumentError if `schedule` never lets quantizers observe, and one has no scale yet.
-void check_scales(const Model& model, const QuantizationSchedule& schedule);
+/// Throws ArgumentError if the schedule never lets quantizers observe, and one has no scale
+/// yet. Prints a warning, unless `progress` is off, of learned scales whose range is smaller
+/// than a step of the optimizer.
+void check_scales(const Model& model, const FitOptions& options);
+
+/// Returns the metric for `options.validation`, which are given; empty if they have nothing to
+/// compare with, which is printed unless `progress` is off.
+std::optional<MetricChoice> choose_validation(const Model& model, const FitOptions& options);
 
 /// Returns the shards of this process, see FitOptions::shards. Throws ArgumentError unless they
 /// divide the batch and there is one for each process.

@@ -129,6 +129,9 @@ TEST_CASE("data sets: bytes, labels and readers that do not fit are refused") {
   const data::Column x{.name = "x", .sample = {DType::F32, {2}}};
   CHECK(error_text<ArgumentError>([&] { data::Dataset(3, {x}, {}); }) ==
         "expected a reader, got an empty function");
+  CHECK(error_text<ArgumentError>([&] {
+          set.add_target("y", tensor<float>({2}, {0, 1}), 2);
+        }) == "column y: labels of 2 classes must be integers, got f32[]");
 }
 
 TEST_CASE("data sets: labels of one element each are labels") {

@@ -267,6 +267,20 @@ TEST_CASE("compare: nodes without a counterpart, and nodes without a common labe
         "renamed.sums: weights 4 against 3 at [0, 0], the first of 1 of 6 that differ");
 }
 
+TEST_CASE("compare: outputs in another order are paired by label, others by position") {
+  const auto program = [](bool turned, const char* second) {
+    ProgramBuilder b(Requantization::DoubleRounding);
+    const ProgramNodeId x = b.codes({4, 2}, whole_grid(DType::S8, 0.5, 1));
+    const ProgramNodeId p = b.add(integer::Dequantize{}, {x}, "p");
+    const CodeGrid coarse = whole_grid(DType::S8, 8);
+    const ProgramNodeId q = b.add(integer::Dequantize{},
+                                  {b.add(integer::Requantize{coarse}, {x}, "coarse")}, second);
+    return turned ? b.of({q, p}) : b.of({p, q});
+  };
+  CHECK(first_of(compared(program(false, "q"), program(true, "q"))) == "none");
+  CHECK(first_of(compared(program(false, "q"), program(true, "other"))) != "none");
+}
+
 TEST_CASE("compare: floats against codes at the end") {
   const IntegerProgram a = SmallNet().program();
   const IntegerProgram codes = test::first_nodes(a, 4);

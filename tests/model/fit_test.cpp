@@ -472,6 +472,19 @@ TEST_CASE("fit: what cannot be or has no effect is refused before the first step
         "patience and keep_best need a metric, or validation data with labels or targets");
   CHECK(error([](O& o) { o.loss_digits = -3; }) == "loss_digits must be in 0..17, got -3");
   CHECK(error([](O& o) { o.augmentation.noise = -1; }).find("noise") != std::string::npos);
+  // Rows of numbers are no images.
+  data::Dataset flat;
+  flat.add("x", Tensor::of<float>({8, 4}, std::vector<float>(32, 1.0f)));
+  flat.add_target("y", Tensor::of<int32_t>({8}, std::vector<int32_t>(8)), 2);
+  Network flat_net;
+  Model rows(linear(flat_net.input("x", {4}), 2), loss::cross_entropy);
+  FitOptions shifted = quiet(1);
+  shifted.batch = 8;
+  shifted.validation = {};
+  shifted.augmentation.shift = 1;
+  CHECK(
+      error_text<ArgumentError>([&] { (void)fit(rows, flat, shifted); }) ==
+      "augmentation: no input is an image, [h, w] or [h, w, c], that can be shifted or rotated");
   CHECK(error([](O& o) { o.augmentation.shift = std::nan(""); }) != "no error");
   CHECK(error([](O& o) { o.oscillations.damping = -1; }) != "no error");
   CHECK(error([](O& o) { o.checkpoint_every = 3; }) == "checkpoint_every needs a checkpoint");

@@ -242,3 +242,12 @@ TEST_CASE("outputs: evaluation scores and hashes each answer") {
       integers.outputs[1].score ==
       right(predict_all(model.integers(Requantization::FloatMultiply), waves(), 1)[1].tensor));
 }
+
+TEST_CASE("outputs: inputs whose samples have no elements are refused") {
+  Network net;
+  const Model model(linear(net.input("x", {0}), 2), 1);
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({3, 0}, std::vector<float>()));
+  CHECK(error_text<ArgumentError>([&] { (void)predict(model, set); }) ==
+        "Input %0 'x' f32[64, 0]: a sample has no elements, expected at least 1");
+}

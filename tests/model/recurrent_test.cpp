@@ -248,7 +248,7 @@ TEST_CASE("recurrent: a float model from zeros is quantized by a recipe") {
     Model model(linear(last, 2), loss::cross_entropy);
     fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});
     const Model fixed = quantized(model, QuantizationRecipe{}, set);
-    CHECK(accuracy(fixed, set) > 70);
+    CHECK(accuracy(fixed, set) >= accuracy(model, set) - 2);
     CHECK(test::mismatch(verify(fixed, set, Requantization::SingleRounding)) == "");
   }
 }

@@ -238,6 +238,8 @@ TEST_CASE("optimizer: settings out of range") {
     CHECK(argument_error(Sgd{}, {{.pattern = pattern}}) ==
           fmt::format("ParameterGroup: pattern '{}' matches no parameter", pattern));
   }
+  CHECK(argument_error(Sgd{}, {{.pattern = "*"}, {.pattern = "fc1.*", .frozen = true}}) ==
+        "ParameterGroup: pattern 'fc1.*' matches only parameters of preceding groups");
 }
 
 TEST_CASE("optimizer: a refused learning rate changes nothing") {

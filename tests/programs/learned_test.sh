@@ -16,4 +16,9 @@ for mode in LSQ PACT; do
   check "$mode: avx512 equals baseline" same_field parameters_sha256 "$work/baseline.json" "$work/avx512.json"
 done
 
+"$train" "${brief[@]}" --weight-bits 0 --activation-bits 0 --data "$digits" --save "$work/f.json" >/dev/null
+tuned=("$tool" train "$work/f.json" --data "$digits" --scales LSQ --epochs 1 -o "$work/t.json")
+check "steps larger than the range of a scale" grep -q '^warning: a step can change [0-9]* learned scales by more than the range of the data, first ' <("${tuned[@]}" --lr 9)
+check "smaller ones" test -z "$("${tuned[@]}" | grep '^warning')"
+
 finish

@@ -53,6 +53,14 @@ void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
   }
 }
 
+/// Returns the recipe with the bits of the first and last layer, which it prints.
+QuantizationRecipe with_ends(QuantizationRecipe recipe, const Graph& graph) {
+  say_ends(graph, recipe);
+  if (recipe.ends_bits) return recipe;
+  recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
+  return recipe;
+}
+
 /// Quantizers that are trained.
 enum class Trained : uint8_t { None, Own, New };
 
@@ -314,12 +322,13 @@ void train(TrainCommand& command) {
     note(score_of("as it is", model, command, data.test), report, report.score_before,
          report.accuracy_before);
     if (compares_classes(start->graph(), data.train)) start = before_softmax(std::move(*start));
+    // The norms of the model are folded in the one to start from.
+    const QuantizationRecipe recipe =
+        trained == Trained::New ? with_ends(command.recipe, model.graph()) : command.recipe;
     model = with_loss(std::move(*start), data.train);
     console::print("loss: {}\n", loss_text(model.graph()));
     if (trained == Trained::New) {
-      say_ends(model.graph(), command.recipe);
-      model = quantized(model, command.recipe, data.train, usual_calibration_samples,
-                        command.threads);
+      model = quantized(model, recipe, data.train, usual_calibration_samples, command.threads);
       judge_quantized(model.graph(), command.recipe.float_parts, report);
       note(score_of("with its quantizers calibrated", model, command, data.test), report,
            report.score_calibrated, report.accuracy_calibrated);

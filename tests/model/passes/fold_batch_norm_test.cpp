@@ -409,7 +409,9 @@ TEST_CASE("fold: every product takes its norm, and a network without them comput
   shake(parameters);
   CHECK(kept_text(graph) == "");
   FoldedNorms folded = fold_norms(graph, parameters);
-  CHECK(folded.labels ==
+  std::vector<std::string> names;
+  for (const NodeId id : folded.norms) names.push_back(graph[id].label);
+  CHECK(names ==
         std::vector<std::string>{"conv.norm", "deep.norm", "up.norm", "line.norm", "fc.norm"});
   REQUIRE(folded.model);
   Graph& plain = folded.model->graph;
@@ -444,7 +446,7 @@ TEST_CASE("fold: a norm that a network to train cannot have folded stays, with t
       "first: Input %0 'x' before it is not a product with weights\nbent: Relu %10 'act' before it is not a product with weights\ncodes: the weights of MatMul %18 are already quantized\nshared: AddBias %29 'three' is also used elsewhere\nlast: Reshape %39 'wide' before it does not preserve the channels of its operand\n");
   Parameters parameters(graph, 1);
   CHECK(!fold_norms(graph, parameters).model);
-  CHECK(fold_norms(graph, parameters).labels.empty());
+  CHECK(fold_norms(graph, parameters).norms.empty());
   // For evaluation, norms with products are folded in any case.
   const SavedModel folded = fold_batch_norm(graph, parameters);
   CHECK(!folded.graph.find("codes.gamma"));
@@ -462,7 +464,7 @@ TEST_CASE("fold: norms of training stay where others are folded") {
   shake(parameters);
   FoldedNorms folded = fold_norms(graph, parameters);
   REQUIRE(folded.model);
-  CHECK(folded.labels == std::vector<std::string>{"two.norm"});
+  CHECK(folded.norms == std::vector<NodeId>{graph.at("two.norm")});
   CHECK(folded.model->graph.find("one.gamma"));
   CHECK(!folded.model->graph.find("two.norm.gamma"));
   check_close(graph, parameters, *folded.model);

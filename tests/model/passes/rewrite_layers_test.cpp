@@ -195,7 +195,11 @@ TEST_CASE("rewrite: norms, scales and offsets without a product get integers") {
                       {"one number", {4, 6}, turned, {}, {"turned"}},
                       {"quotient by a constant", {2, 3, 3, 4}, quotient, {}, {"quotient"}},
                       {"softmax over positions", {2, 3, 3, 4}, softmax, {}, {"p"}},
-                      {"softmaxes without labels", {4, 6}, two, {}, {"%1", "log", "%3"}}};
+                      {"softmaxes without labels",
+                       {4, 6},
+                       two,
+                       {},
+                       {"Softmax after x", "log", "Softmax after x"}}};
   for (const Row& row : rows) {
     CAPTURE(row.name);
     test::Net net(row.x);
@@ -219,6 +223,53 @@ TEST_CASE("rewrite: norms, scales and offsets without a product get integers") {
     check_close(net.graph, parameters, *result.model);
     check_integers(result.model->graph);
   }
+}
+
+TEST_CASE("rewrite: borders far from the values, and below maxima, stay") {
+  for (const double value : {-1e9, 1e9, -1.0}) {
+    for (const bool pooled : {true, false}) {
+      test::Net net({1, 4, 4, 3});
+      const NodeId w = net.parameter({3, 3}, "w");
+      const NodeId pad = net.add(
+          Pad{.begin = {0, 1, 1, 0}, .end = {0, 1, 1, 0}, .value = value}, {net.x}, "pad");
+      const NodeId y = pooled ? net.add(MaxPool{.kernel = {3, 3}}, {pad}) : pad;
+      net.graph.set_outputs({net.add(MatMul{}, {y, w}, "y")});
+      const Parameters parameters(net.graph, 1);
+      const bool stays = std::fabs(value) > 1 || pooled;
+      CAPTURE(value);
+      CAPTURE(pooled);
+      CHECK(rewrite_layers(net.graph, parameters).rewritten.empty() == stays);
+    }
+  }
+}
+
+TEST_CASE("rewrite: names of nodes without labels, and norms that were scales") {
+  test::Net net({2, 6});
+  const NodeId scaled =
+      net.add(Mul{}, {net.add(Relu{}, {net.x}, "h"), net.parameter({6}, "s")});
+  const NodeId shifted = net.add(Add{}, {scaled, net.parameter({6}, "b")});
+  const NodeId norm = batch_norm(net.graph, net.add(Tanh{}, {shifted}), {});
+  net.graph.set_outputs(
+      {linear(net.graph, net.add(Relu{}, {norm}), {.out = 3, .label = "fc"})});
+  const RewrittenLayers made = rewrite_layers(net.graph, Parameters(net.graph, 1));
+  CHECK(made.rewritten == std::vector<std::string>{"Add after h"});
+  CHECK(fmt::format("{}", fmt::join(made.folded, ", ")) == "BatchNorm after h");
+}
+
+TEST_CASE("rewrite: readers that no output needs hold nothing up") {
+  Graph graph = random_upsampling(0);
+  graph.add(Neg{}, {graph[graph.at("up")].operands[0]});
+  const RewrittenLayers made = rewrite_layers(graph, Parameters(graph, 1));
+  CHECK(made.rewritten == std::vector<std::string>{"up"});
+  REQUIRE(made.model);
+  CHECK(!rewrite_layers(made.model->graph, made.model->parameters).model);
+}
+
+TEST_CASE("rewrite: a norm of no elements stays") {
+  Graph graph;
+  const NodeId x = graph.add(Input{.shape = {0, 4}, .batch = false}, {}, "x");
+  graph.set_outputs({batch_norm(graph, x, {.label = "norm"})});
+  CHECK(!rewrite_layers(graph, Parameters(graph, 1)).model);
 }
 
 TEST_CASE("rewrite: the sum of a Softmax is at least 1, however coarse its codes are") {
