@@ -253,7 +253,7 @@ TEST_CASE("rewrite: names of nodes without labels, and norms that were scales") 
       {linear(net.graph, net.add(Relu{}, {norm}), {.out = 3, .label = "fc"})});
   const RewrittenLayers made = rewrite_layers(net.graph, Parameters(net.graph, 1));
   CHECK(made.rewritten == std::vector<std::string>{"Add after h"});
-  CHECK(fmt::format("{}", fmt::join(made.folded, ", ")) == "BatchNorm after h");
+  CHECK(fmt::format("{}", fmt::join(made.folded, ", ")) == "batch_norm");
 }
 
 TEST_CASE("rewrite: readers that no output needs hold nothing up") {
