@@ -44,7 +44,7 @@ std::string describe(const FedInput& input) {
                      to_string(TensorType{dtype, input.sample}));
 }
 
-/// Throws ArgumentError for an input of samples without elements, of which no number fills it.
+/// Throws ArgumentError for an input whose samples have no elements: batches of them never end.
 void require_elements(const Shape& shape, const std::string& input) {
   require<ArgumentError>(shape.without_first().elements() >= 1,
                          "{}: a sample has no elements, expected at least 1", input);

@@ -37,7 +37,7 @@ SavedModel fold_batch_norm(const Graph& graph, const Parameters& parameters);
 struct FoldedNorms {
   std::optional<SavedModel> model = {};  ///< the network without them; empty if no norm was
                                          ///< folded
-  std::vector<NodeId> norms = {};        ///< that were folded, in the graph that was given
+  std::vector<NodeId> norms = {};        ///< that were folded, by ids of the given graph
 };
 
 /// Folds the BatchNorm nodes that follow a product without other readers and without
