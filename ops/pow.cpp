@@ -7,22 +7,13 @@
 namespace qtape {
 namespace {
 
-/// A Pow whose exponent is known when the loop is compiled: others, which test it for each
-/// element, do not vectorise.
-template <int twice>
-struct PowOf {
-  static constexpr SlopeOf slope_of = Pow::slope_of;
-  template <class T>
-  T value(T x) const {
-    return Pow{.exponent = twice / 2.0}.value(x);
-  }
-  template <class T>
-  T slope(T x) const {
-    return Pow{.exponent = twice / 2.0}.slope(x);
-  }
-};
+/// True unless the power is a product, a square root or the reciprocal of one.
+bool is_fractional(double exponent) {
+  return std::floor(exponent) != exponent && std::fabs(exponent) != 0.5;
+}
 
-/// A Pow whose exponent and the exponent of its slope are neither integers nor halves of 1.
+/// A Pow of a fractional exponent: loops that test the exponent for each element do not
+/// vectorise where it is.
 struct FractionalPow {
   static constexpr SlopeOf slope_of = Pow::slope_of;
 
@@ -38,21 +29,6 @@ struct FractionalPow {
   }
 };
 
-/// Calls `make` with the exponent as an op of loops that vectorise, if there is one.
-template <class Make>
-Kernel with_exponent(const Pow& op, const Make& make) {
-  const double twice = 2.0 * op.exponent;
-  if (twice == -2.0) return make(PowOf<-2>{});
-  if (twice == -1.0) return make(PowOf<-1>{});
-  if (twice == 1.0) return make(PowOf<1>{});
-  if (twice == 3.0) return make(PowOf<3>{});
-  if (twice == 4.0) return make(PowOf<4>{});
-  if (twice == 6.0) return make(PowOf<6>{});
-  const auto whole = [](double p) { return std::floor(p) == p; };
-  if (whole(op.exponent) || whole(op.exponent - 1.0)) return make(op);
-  return make(FractionalPow{op.exponent});
-}
-
 }  // namespace
 
 TensorType Pow::infer(Inputs inputs) const {
@@ -61,12 +37,12 @@ TensorType Pow::infer(Inputs inputs) const {
   return y;
 }
 Kernel Pow::forward(const Binding& binding) const {
-  return with_exponent(*this,
-                       [&](const auto& op) { return elementwise::forward(op, binding); });
+  return is_fractional(exponent) ? elementwise::forward(FractionalPow{exponent}, binding)
+                                 : elementwise::forward(*this, binding);
 }
 Kernel Pow::backward(const Binding& binding) const {
-  return with_exponent(*this,
-                       [&](const auto& op) { return elementwise::backward(op, binding); });
+  return is_fractional(exponent - 1.0) ? elementwise::backward(FractionalPow{exponent}, binding)
+                                       : elementwise::backward(*this, binding);
 }
 
 }  // namespace qtape
