@@ -15,23 +15,27 @@ std::string value_label(std::string_view label) {
                                  : std::string();
 }
 
+namespace {
+
+/// Returns the label of the nearest labelled node along operands 0; empty if there is none.
+std::string nearest_label(const Graph& graph, NodeId id) {
+  while (graph[id].label.empty() && !graph[id].operands.empty()) id = graph[id].operands[0];
+  return graph[id].label;
+}
+
+}  // namespace
+
 std::string name_near(const Graph& graph, NodeId id) {
-  if (!graph[id].label.empty()) return graph[id].label;
-  const std::string op(name_of(graph[id].op));
-  while (graph[id].label.empty()) {
-    if (graph[id].operands.empty()) return op;
-    id = graph[id].operands[0];
-  }
-  return op + " after " + graph[id].label;
+  const Node& node = graph[id];
+  if (!node.label.empty()) return node.label;
+  const std::string label = nearest_label(graph, id), op(name_of(node.op));
+  return label.empty() ? op : op + " after " + label;
 }
 
 std::string label_near(const Graph& graph, NodeId id) {
   if (!graph[id].label.empty()) return graph[id].label;
-  while (graph[id].label.empty()) {
-    if (graph[id].operands.empty()) return "value";
-    id = graph[id].operands[0];
-  }
-  return graph[id].label + ".output";
+  const std::string label = nearest_label(graph, id);
+  return label.empty() ? "value" : label + ".output";
 }
 
 }  // namespace qtape

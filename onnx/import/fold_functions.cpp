@@ -15,8 +15,8 @@ struct FunctionFolds : FoldOperators {
   }
   template <class X>
   void along_axis();
-  void leaky_relu() { apply(LeakyRelu{.negative_slope = double{node.real("alpha", 0.01f)}}); }
-  void elu() { apply(Elu{.alpha = double{node.real("alpha", 1)}}); }
+  void leaky_relu() { apply(onnx_leaky_relu(node)); }
+  void elu() { apply(onnx_elu(node)); }
   void hard_sigmoid();
 };
 
@@ -48,12 +48,12 @@ void FunctionFolds::along_axis() {
 }
 
 void FunctionFolds::hard_sigmoid() {
-  constexpr float sixth = 1.0f / 6.0f;
   const float alpha = node.real("alpha", 0.2f), beta = node.real("beta", 0.5f);
+  const auto op = onnx_hard_sigmoid(alpha, beta);
   require<FormatError>(
-      std::abs(alpha - sixth) < 1e-6f && beta == 0.5f,
-      "HardSigmoid of constants has alpha {} and beta {}, expected 1/6 and 0.5", alpha, beta);
-  apply(HardSigmoid{});
+      op.has_value(), "HardSigmoid of constants has alpha {} and beta {}, expected 1/6 and 0.5",
+      alpha, beta);
+  apply(*op);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/onnx/import/code_nodes.h"
@@ -36,6 +37,18 @@ std::vector<std::string_view> onnx_operators() {
 std::array<std::span<const OnnxOperator>, 5> constant_folds() {
   return {number_folds(), structure_folds(), repetition_folds(), product_folds(),
           function_folds()};
+}
+
+LeakyRelu onnx_leaky_relu(const OnnxNode& node) {
+  return {.negative_slope = double{node.real("alpha", 0.01f)}};
+}
+
+Elu onnx_elu(const OnnxNode& node) { return {.alpha = double{node.real("alpha", 1)}}; }
+
+std::optional<HardSigmoid> onnx_hard_sigmoid(float alpha, float beta) {
+  constexpr float sixth = 1.0f / 6.0f;
+  const bool same = std::abs(alpha - sixth) < 1e-6f && beta == 0.5f;
+  return same ? std::optional(HardSigmoid{}) : std::nullopt;
 }
 
 bool onnx_is_of_elements(std::string_view type) {

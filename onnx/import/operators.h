@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -147,6 +148,12 @@ bool onnx_is_of_elements(std::string_view type);
 bool onnx_is_of_last_axis(std::string_view type);
 /// True for a constant that broadcasts along the last axis only, or a matrix of a product.
 bool onnx_is_of_last_axis(const OnnxConstant& constant, std::string_view type);
+
+/// Returns the op of a LeakyRelu, an Elu and a HardSigmoid by their attributes. Only a
+/// HardSigmoid with alpha 1/6 and beta 0.5 has one.
+LeakyRelu onnx_leaky_relu(const OnnxNode& node);
+Elu onnx_elu(const OnnxNode& node);
+std::optional<HardSigmoid> onnx_hard_sigmoid(float alpha, float beta);
 
 /// Returns the operators that are converted if they read values.
 std::vector<std::string_view> onnx_operators();

@@ -60,11 +60,9 @@ void PointwiseOperators::element() {
   apply(X{});
 }
 
-void PointwiseOperators::leaky_relu() {
-  apply(LeakyRelu{.negative_slope = double{node.real("alpha", 0.01f)}});
-}
+void PointwiseOperators::leaky_relu() { apply(onnx_leaky_relu(node)); }
 
-void PointwiseOperators::elu() { apply(Elu{.alpha = double{node.real("alpha", 1)}}); }
+void PointwiseOperators::elu() { apply(onnx_elu(node)); }
 
 void PointwiseOperators::selu() {
   const float alpha = node.real("alpha", 1.67326319217681884765625f);
@@ -141,9 +139,8 @@ void PointwiseOperators::clip() {
 }
 
 void PointwiseOperators::hard_sigmoid() {
-  constexpr float sixth = 1.0f / 6.0f;
   const float alpha = node.real("alpha", 0.2f), beta = node.real("beta", 0.5f);
-  if (std::abs(alpha - sixth) < 1e-6f && beta == 0.5f) return apply(HardSigmoid{});
+  if (const auto op = onnx_hard_sigmoid(alpha, beta)) return apply(*op);
   OnnxValue a = x();
   a.id = to.add(Affine{.factor = double{alpha}, .offset = double{beta}}, {a.id});
   give_as(std::move(a), Clamp{.low = 0, .high = 1});

@@ -169,11 +169,12 @@ bool TfliteProgram::replace_refused() {
 }
 
 std::optional<int32_t> TfliteProgram::same_codes(const CodeGrid& grid) const {
-  for (const ProgramNodeId id : ids(program_)) {
-    if (id == current_) break;
-    const auto* other = std::get_if<integer::Requantize>(&program_[id].op);
-    if (other == nullptr || !(other->grid == grid) || !tensors_[id]) continue;
-    if (program_[id].operands[0] == node().operands[0]) return tensors_[id];
+  const ProgramNodeId sums = node().operands[0];
+  for (int32_t i = sums.index + 1; i < current_.index; ++i) {
+    const IntegerNode& other = program_[ProgramNodeId{i}];
+    const auto* op = std::get_if<integer::Requantize>(&other.op);
+    const bool same = op != nullptr && other.operands[0] == sums && op->grid == grid;
+    if (same && tensors_[ProgramNodeId{i}]) return tensors_[ProgramNodeId{i}];
   }
   return std::nullopt;
 }
