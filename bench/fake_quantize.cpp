@@ -74,8 +74,8 @@ struct Bench {
   }
 };
 
-void report(benchmark::State& state, int64_t moves) {
-  state.SetBytesProcessed(state.iterations() * 4 * moves * elements);
+void report(benchmark::State& state) {
+  state.SetBytesProcessed(state.iterations() * 4 * 2 * elements);
   state.counters["elements"] = benchmark::Counter(
       static_cast<double>(state.iterations() * elements), benchmark::Counter::kIsRate);
 }
@@ -90,7 +90,7 @@ void memory_copy(benchmark::State& state) {
     });
     benchmark::ClobberMemory();
   }
-  report(state, 2);
+  report(state);
 }
 
 template <class X>
@@ -98,12 +98,7 @@ void forward(benchmark::State& state, const X& op, Mode mode) {
   Bench bench(op);
   const Kernel kernel = op.forward(bench.binding(default_threads()));
   for (auto _ : state) kernel({.mode = mode});
-  bool reads_twice = false;
-  if constexpr (std::is_same_v<X, FakeQuantize>) {
-    reads_twice =
-        !std::holds_alternative<Fixed>(op.scale_mode) && mode == mode::qat && !op.axis;
-  }
-  report(state, reads_twice ? 3 : 2);
+  report(state);
 }
 
 template <class X>
@@ -112,7 +107,7 @@ void backward(benchmark::State& state, const X& op) {
   op.forward(bench.binding(default_threads()))({.mode = mode::qat});
   const Kernel kernel = op.backward(bench.binding(default_threads()));
   for (auto _ : state) kernel({.mode = mode::qat});
-  report(state, std::is_same_v<X, FakeQuantize> ? 2 : 3);
+  report(state);
 }
 
 const FakeQuantize tensor_batch{.ste = Ste::ClippedIdentity};

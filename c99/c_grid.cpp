@@ -213,14 +213,14 @@ std::optional<bool> cmsis_single_rounding(Requantization requantization) {
 namespace {
 
 /// Smallest exponent of a multiplier: CMSIS-NN's mask for right shifts has 30 bits at most.
-constexpr int32_t least_exponent = -30;
+constexpr int32_t min_exponent = -30;
 
 /// True if CMSIS-NN's intermediate results for sums up to `bound` fit in 32 bits: the sums
 /// shifted to the left, and the scaled results, which single rounding halves last.
 bool fits_cmsis_nn(const Multiplier& m, int64_t bound) {
   constexpr int64_t most = int64_t{1} << 31;
   if (m.mantissa == 0) return true;
-  return m.exponent >= least_exponent && bound < most >> std::max(m.exponent + 1, 0);
+  return m.exponent >= min_exponent && bound < most >> std::max(m.exponent + 1, 0);
 }
 
 /// True if all sums up to `bound` become 0, as in channels without weights.
@@ -259,7 +259,7 @@ std::string not_by_cmsis_nn(const CUse& use, const QuantizedWeights& weights) {
   for (size_t c = 0; c < bounds.size(); ++c) {
     const Multiplier m = multiplier_of(scales[scales.size() == 1 ? 0 : c], use.grid->scale);
     if (fits_cmsis_nn(m, bounds[c])) continue;
-    if (m.exponent < least_exponent && vanishes(m, bounds[c])) continue;
+    if (m.exponent < min_exponent && vanishes(m, bounds[c])) continue;
     return "its sums pass the 32 bits in which CMSIS-NN scales them";
   }
   return "";
@@ -283,7 +283,7 @@ std::string cmsis_grid(CNode& node, const IntegerValue& x, const CodeGrid& to,
                        int64_t channels) {
   std::vector<Multiplier> m = multipliers_of(x, to.scale, node.requantization);
   for (Multiplier& each : m) {
-    if (each.exponent < least_exponent) each.mantissa = each.exponent = 0;
+    if (each.exponent < min_exponent) each.mantissa = each.exponent = 0;
   }
   if (m.size() == 1) m.resize(static_cast<size_t>(channels), m[0]);
   const auto multipliers =

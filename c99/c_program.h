@@ -43,8 +43,8 @@ struct CArgument {
   std::string name;    ///< name of the parameter
 };
 
-/// An exported program and its memory requirements. The texts refer to no other generated file
-/// than NAME.h.
+/// An exported program and its memory requirements. Of the generated files, the texts refer
+/// only to NAME.h.
 struct CProgram {
   std::string header;                    ///< NAME.h
   std::string source;                    ///< NAME.c

@@ -7,7 +7,9 @@
 #include "qtape/calibrate/observer.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/core/half.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/pattern.h"
+#include "qtape/core/printable.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/kernels/quantize/learned_start.h"
@@ -30,25 +32,29 @@ std::vector<NodeId> calibratable(const Graph& graph, const std::vector<std::stri
   for (const std::string& label : keep) {
     const bool known =
         std::ranges::any_of(all, [&](NodeId id) { return graph.name(id) == label; });
-    require<ArgumentError>(known, "expected labels of quantizers to keep, got '{}'", label);
+    require<ArgumentError>(known, "expected labels of quantizers to keep, got '{}'",
+                           printable(label));
   }
   std::vector<NodeId> found;
+  bool any = false;
   for (NodeId id : all) {
     const std::vector<NodeId>& operands = graph[id].operands;
     const bool settable = std::all_of(operands.begin() + 1, operands.end(), [&](NodeId each) {
       return is_persistent(graph[each].op);
     });
-    const bool kept = std::ranges::find(keep, graph.name(id)) != keep.end();
-    if (operands.size() > 1 && settable && !kept) found.push_back(id);
+    if (operands.size() == 1 || !settable) continue;
+    any = true;
+    if (std::ranges::find(keep, graph.name(id)) == keep.end()) found.push_back(id);
   }
-  check(!found.empty(), "the graph has no quantizers with states to calibrate");
+  check(any, "the graph has no quantizers with states to calibrate");
+  check(!found.empty(), "there is nothing to calibrate: all quantizers with states are kept");
   return found;
 }
 
 /// Observers of several methods on every quantizer of a graph that can be calibrated.
 class Observation {
  public:
-  /// `methods_of(id)` returns the methods to try.
+  /// `methods_of(id, constant)` returns the methods to try.
   template <class MethodsOf>
   Observation(const Tape& tape, const std::vector<std::string>& keep,
               const MethodsOf& methods_of)
@@ -60,9 +66,13 @@ class Observation {
                     .map = channel_map(graph_, id),
                     .observers = {}};
       each.constant = constant[at(each.x)];
-      for (const ObserverMethod& method : methods_of(id)) {
-        each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
-      }
+      during("calibrating", graph_.describe(id), [&] {
+        for (const ObserverMethod& method : methods_of(id, each.constant)) {
+          naming<ArgumentError>(graph_.describe(id), [&] {
+            each.observers.emplace_back(method, grid_of(graph_, id), each.map.channels);
+          });
+        }
+      });
       observed_.push_back(std::move(each));
     }
   }
@@ -112,7 +122,7 @@ class Observation {
     for (const Observed& each : observed_) {
       for (const Observer& observer : each.observers) {
         try {
-          (void)observer.qparams();
+          observer.require_calibrated();
         } catch (const GraphError& error) {
           fail<GraphError>("{}: {}", graph_.describe(each.id), error.what());
         }
@@ -126,12 +136,25 @@ class Observation {
   int64_t batch_count_ = 0;
 };
 
-/// Sets the states of one quantizer from an observer.
-void apply(Tape& tape, NodeId id, const Observer& observer) {
-  if (detail::gives_qparams(observer.method())) {
-    set_qparams(tape.graph(), tape.parameters(), id, observer.qparams());
+/// What an observer chose: scales and zero points, or ranges. Choosing searches histograms.
+struct Chosen {
+  explicit Chosen(const Observer& observer) {
+    if (detail::gives_qparams(observer.method())) {
+      scales = observer.qparams();
+    } else {
+      ranges = observer.ranges();
+    }
+  }
+  std::vector<QParams<double>> scales = {};
+  std::vector<ValueRange<double>> ranges = {};
+};
+
+/// Sets the states of one quantizer.
+void apply(Tape& tape, NodeId id, const Chosen& chosen) {
+  if (chosen.ranges.empty()) {
+    set_qparams(tape.graph(), tape.parameters(), id, chosen.scales);
   } else {
-    set_ranges(tape.graph(), tape.parameters(), id, observer.ranges());
+    set_ranges(tape.graph(), tape.parameters(), id, chosen.ranges);
   }
   tape.parameters_changed();
 }
@@ -147,15 +170,17 @@ void check_patterns(const Graph& graph, const CalibrationOptions& options) {
       return matches(choice.pattern, graph.name(id));
     });
     require<ArgumentError>(used, "pattern '{}' matches no quantizer with states",
-                           choice.pattern);
+                           printable(choice.pattern));
   }
 }
 
-ObserverMethod method_for(const CalibrationOptions& options, const Graph& graph, NodeId id) {
+ObserverMethod method_for(const CalibrationOptions& options, const Graph& graph, NodeId id,
+                          bool constant) {
   for (const MethodChoice& choice : options.by_name) {
     if (matches(choice.pattern, graph.name(id))) return choice.method;
   }
-  return options.method.value_or(usual_method(graph[id].op));
+  if (constant && options.constant_method) return *options.constant_method;
+  return options.method.value_or(default_method(graph[id].op));
 }
 
 /// Float outputs of a graph without quantizers, and the error of quantized outputs.
@@ -248,7 +273,7 @@ class SavedStates {
 
 }  // namespace
 
-ObserverMethod usual_method(const Op& quantizer) {
+ObserverMethod default_method(const Op& quantizer) {
   const auto* learned = std::get_if<FakeQuantizeLSQ>(&quantizer);
   if (learned == nullptr) return MinMax{};
   if (!kernels::starts_by_magnitude(grid_of(*learned).limits)) return MinMax{};
@@ -260,14 +285,14 @@ std::vector<NodeCalibration> calibrate(Tape& tape, const BatchSource& batches,
   require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   check_patterns(tape.graph(), options);
   const FloatEnvironment floats;
-  Observation observation(tape, options.keep, [&](NodeId id) {
-    return std::vector<ObserverMethod>{method_for(options, tape.graph(), id)};
+  Observation observation(tape, options.keep, [&](NodeId id, bool constant) {
+    return std::vector<ObserverMethod>{method_for(options, tape.graph(), id, constant)};
   });
   observation.run(tape, batches, options.on_batch, 1);
   SavedStates saved(tape, observation.nodes());
   std::vector<NodeCalibration> results;
   for (const Observed& each : observation.nodes()) {
-    apply(tape, each.id, each.observers[0]);
+    apply(tape, each.id, Chosen(each.observers[0]));
     results.push_back(result_of(tape, each.id, each.observers[0]));
   }
   saved.keep_new();
@@ -281,21 +306,26 @@ std::vector<NodeCalibration> search_calibration(
   const FloatEnvironment floats;
   require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   require<ArgumentError>(!candidates.empty(), "the search needs candidates, got none");
-  Observation observation(tape, keep, [&](NodeId) { return candidates; });
+  Observation observation(tape, keep, [&](NodeId, bool) { return candidates; });
   const auto stages = static_cast<int64_t>(observation.nodes().size()) + 1;
   observation.run(tape, batches, on_batch, stages);
   SavedStates saved(tape, observation.nodes());
-  for (const Observed& each : observation.nodes()) apply(tape, each.id, each.observers[0]);
+  std::vector<std::vector<Chosen>> chosen;  // by quantizer and candidate
+  for (const Observed& each : observation.nodes()) {
+    chosen.emplace_back(each.observers.begin(), each.observers.end());
+    apply(tape, each.id, chosen.back()[0]);
+  }
   OutputError error(tape, batches, observation.batch_count());
   std::vector<NodeCalibration> results;
   for (const Observed& each : observation.nodes()) {
+    const std::vector<Chosen>& own = chosen[results.size()];
     const std::string label = tape.graph().name(each.id);
     const int64_t stage = static_cast<int64_t>(results.size()) + 1;
     size_t best = 0;
     double least = std::numeric_limits<double>::infinity();
     int64_t done = 0;
-    for (size_t i = 0; i < each.observers.size(); ++i) {
-      apply(tape, each.id, each.observers[i]);
+    for (size_t i = 0; i < own.size(); ++i) {
+      apply(tape, each.id, own[i]);
       const double sum = error.measure([&](int64_t) {
         if (on_batch) on_batch({label, ++done, stage, stages});
       });
@@ -304,7 +334,7 @@ std::vector<NodeCalibration> search_calibration(
         best = i;
       }
     }
-    apply(tape, each.id, each.observers[best]);
+    apply(tape, each.id, own[best]);
     results.push_back(result_of(tape, each.id, each.observers[best]));
   }
   saved.keep_new();

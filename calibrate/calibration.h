@@ -33,12 +33,15 @@ struct CalibrationProgress {
 };
 
 /// Default method of a quantizer: Lsq for learned scales of at most 4 bits, otherwise MinMax.
-ObserverMethod usual_method(const Op& quantizer);
+ObserverMethod default_method(const Op& quantizer);
 
 /// Options of `calibrate`.
 struct CalibrationOptions {
-  std::optional<ObserverMethod> method = std::nullopt;  ///< default: `usual_method`
-  /// The first choice whose pattern matches is used; other quantizers use `method`.
+  std::optional<ObserverMethod> method = std::nullopt;  ///< default: `default_method`
+  /// Method of quantizers whose operand depends on no input, as those of weights; default: as
+  /// for all others.
+  std::optional<ObserverMethod> constant_method = std::nullopt;
+  /// The first choice whose pattern matches is used, before the methods above.
   std::vector<MethodChoice> by_name = {};
   std::function<void(const CalibrationProgress&)> on_batch = {};  ///< called after every batch
   /// Labels of quantizers whose states are kept.

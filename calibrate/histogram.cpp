@@ -10,7 +10,7 @@
 namespace qtape::detail {
 namespace {
 
-constexpr int least_width_exponent = -1022;
+constexpr int min_width_exponent = -1022;
 
 /// Merges groups of 2^shift adjacent bins.
 void join_bins(std::span<int64_t> counts, int shift) {
@@ -34,7 +34,7 @@ BinCounts::BinCounts(int64_t channels, int64_t bins) : bins_(bins) {
   if (bins == 0) return;
   bits_ = std::countr_zero(static_cast<uint64_t>(bins));
   const auto rows = static_cast<size_t>(channels);
-  per_width_.assign(rows, std::ldexp(1.0, -least_width_exponent));
+  per_width_.assign(rows, std::ldexp(1.0, -min_width_exponent));
   negative_.resize(rows * static_cast<size_t>(bins));
   positive_.resize(rows * static_cast<size_t>(bins));
 }

@@ -119,7 +119,7 @@ void Observer::check_fits(int64_t elements, const ChannelMap& map) const {
   if (elements == 0) return;
   require<GraphError>(
       map.wrap == 1 || map.stride > 0 || elements % (map.segment * map.wrap) == 0,
-      "{} elements are no multiple of {} channels of {} elements", elements, map.wrap,
+      "{} elements are not a multiple of {} channels of {} elements", elements, map.wrap,
       map.segment);
   const int64_t last = (elements - 1) / map.block * map.stride + map.wrap - 1;
   require<GraphError>(last < map.channels,

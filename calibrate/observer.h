@@ -36,6 +36,8 @@ class Observer {
 
   /// True if every channel observed a finite value. Always true for FixedScale.
   bool calibrated() const;
+  /// Throws GraphError, which names a channel, unless calibrated.
+  void require_calibrated() const;
   /// Range chosen by the method for each channel: within the smallest and largest value
   /// observed, and not yet extended to contain 0. For FixedScale and Lsq, the values of the
   /// first and last code. Throws GraphError unless calibrated.
@@ -62,7 +64,6 @@ class Observer {
 
  private:
   void check_fits(int64_t elements, const ChannelMap& map) const;
-  void require_calibrated() const;
   void require_room(int64_t more) const;
 
   ObserverMethod method_;

@@ -101,7 +101,7 @@ ValueRange<double> MovingAverage::range(const detail::ChannelData& data) const {
 void Histogram::check() const { require_bins(name, bins); }
 
 ValueRange<double> Histogram::range(const detail::ChannelData& data) const {
-  return data.search.least_error_of_ends();
+  return data.search.min_error_of_ends();
 }
 
 void Percentile::check() const {
@@ -121,13 +121,13 @@ void Mse::check() const {
 }
 
 ValueRange<double> Mse::range(const detail::ChannelData& data) const {
-  return data.search.least_error(steps);
+  return data.search.min_error(steps);
 }
 
 void Kl::check() const { require_bins(name, bins); }
 
 ValueRange<double> Kl::range(const detail::ChannelData& data) const {
-  return data.search.least_divergence();
+  return data.search.min_divergence();
 }
 
 void ClipStd::check() const { settings::require_positive(name, "deviations", deviations); }
@@ -143,7 +143,8 @@ ValueRange<double> ClipStd::range(const detail::ChannelData& data) const {
 
 QParams<double> Lsq::qparams(const detail::ChannelRecord& record, const Grid& grid) const {
   return kernels::lsq_start(
-      {record.positive, record.negative, static_cast<double>(record.count)}, grid);
+      {record.positive, record.negative, static_cast<double>(record.count)}, record.range,
+      grid);
 }
 
 void FixedScale::check() const {

@@ -174,7 +174,7 @@ struct FixedScale {
 };
 
 /// Candidate with the smallest squared quantization error, summed over all channels and
-/// measured on a histogram; of equals the first. Candidates have their default settings.
+/// measured on a histogram; on ties, the first. Candidates have their default settings.
 struct Mix {
   static constexpr std::string_view name = "Mix";
   static constexpr std::string_view summary =

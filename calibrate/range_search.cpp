@@ -17,7 +17,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// With few bins, clipping loses little by this measure: the divergence of n bins is at most
 /// log n. Therefore a range must contain this many bins with data, as the first range of
 /// TensorRT, or half of them.
-constexpr size_t least_bins = 128;
+constexpr size_t min_bins = 128;
 
 double centre(const Bin& bin) { return bin.low + (bin.high - bin.low) / 2; }
 
@@ -179,7 +179,7 @@ ValueRange<double> RangeSearch::percentile(double percent) const {
   return restored(limited({-end, end}));
 }
 
-ValueRange<double> RangeSearch::least_error(int64_t steps) const {
+ValueRange<double> RangeSearch::min_error(int64_t steps) const {
   if (range_.min == range_.max) return range_;
   Found best;
   for (int64_t k = steps; k >= 1; --k) {
@@ -214,7 +214,7 @@ ValueRange<double> RangeSearch::search(const Loss& loss) const {
   return restored(best);
 }
 
-ValueRange<double> RangeSearch::least_error_of_ends() const {
+ValueRange<double> RangeSearch::min_error_of_ends() const {
   return search([&](const ValueRange<double>& range) { return error_in(range); });
 }
 
@@ -241,7 +241,7 @@ double RangeSearch::divergence(const std::vector<Bin>& bins,
       static_cast<size_t>(std::ranges::partition_point(bins, below) - bins.begin());
   const auto end =
       static_cast<size_t>(std::ranges::partition_point(bins, within) - bins.begin());
-  if (end < begin + std::max<size_t>(1, std::min(least_bins, bins.size() / 2))) return infinity;
+  if (end < begin + std::max<size_t>(1, std::min(min_bins, bins.size() / 2))) return infinity;
   const Reference reference = reference_of(bins, begin, end);
   const QParams<double> q = qparams_of(range, grid_);
   double sum = 0;
@@ -263,7 +263,7 @@ double RangeSearch::divergence(const std::vector<Bin>& bins,
   return sum;
 }
 
-ValueRange<double> RangeSearch::least_divergence() const {
+ValueRange<double> RangeSearch::min_divergence() const {
   const std::vector<Bin> bins = bins_with_loss();
   return search([&](const ValueRange<double>& range) { return divergence(bins, range); });
 }

@@ -19,11 +19,11 @@ class RangeSearch {
   /// Range of Percentile.
   ValueRange<double> percentile(double percent) const;
   /// Range of Mse: the best of `steps` ranges.
-  ValueRange<double> least_error(int64_t steps) const;
+  ValueRange<double> min_error(int64_t steps) const;
   /// Range of Histogram: the best of all ranges.
-  ValueRange<double> least_error_of_ends() const;
+  ValueRange<double> min_error_of_ends() const;
   /// Range of Kl.
-  ValueRange<double> least_divergence() const;
+  ValueRange<double> min_divergence() const;
   /// Sum of (x - fake(x))^2 over the data, with the qparams of `range`, in units of 2^exponent
   /// squared. Values count as uniformly distributed over their bin. With the centre of the bin
   /// alone, the error would depend on the alignment of codes and bins of similar width.

@@ -56,6 +56,7 @@ class Sums {
   }
 
   QuantizerReport finish() {
+    if (report_.largest_scale == 0) report_.smallest_scale = 0;
     const auto n = static_cast<double>(std::max<int64_t>(1, report_.elements));
     report_.noise = noise_ / n;
     report_.sqnr = noise_ > 0 ? 10 * std::log10(signal_ / noise_)

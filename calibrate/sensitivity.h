@@ -1,4 +1,4 @@
-// Sensitivity: the cost of each quantizer by itself.
+// Sensitivity: the individual cost of each quantizer.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace qtape {
 /// of the tape passed to it states which.
 using Score = std::function<double(Tape& tape)>;
 
-/// Cost of one quantizer: scores with it alone and without it alone.
+/// Cost of one quantizer: scores with only it on, and with only it off.
 struct NodeSensitivity {
   NodeId id;
   std::string label;

@@ -93,12 +93,12 @@ using Single = typename detail::Single<Value>::type;
 template <class Value>
 using LimitsOf = typename detail::LimitsOf<Single<Value>>::type;
 
-/// One setting. Its key is used in checkpoints and reports; its option is the key with - for _.
+/// One setting. Its key is used in checkpoints and reports; its option has - in place of _.
 template <class Owner, class Value>
 struct Setting : Field<Owner, Value> {
   LimitsOf<Value> limits = {};
   int64_t most = std::numeric_limits<int64_t>::max();  ///< maximum number of elements of a list
-  /// Name of a value in messages; empty: the key with spaces for _.
+  /// Name of a value in messages; empty: the key with spaces in place of _.
   std::string_view name = {};
 
   /// Returns a copy with a name, such as "layer width" for one of `layers`.

@@ -8,7 +8,7 @@
 
 namespace qtape {
 
-/// Owns a T, or nothing: before it is made, and after a move. Access then throws GraphError,
+/// Owns a T, or nothing before it is created and after a move. Access then throws GraphError,
 /// which names `holder`, the owner, such as "session".
 template <class T>
 class Held {

@@ -1,11 +1,11 @@
 // exp, log, tanh, erf, sin, cos and atan in plain IEEE arithmetic: vectorisable, with equal
 // bits on every machine.
 //
-// A libm selects different code by processor, so its last bits differ. These functions compute
+// A libm selects code by processor, so its low-order bits differ. These functions compute
 // in double: exp and log within 1 unit in the last place, erf within 2, atan, tanh and log1p
 // within 3, expm1 within 4, and sin and cos within 2^-52 for |x| <= 2^20. Results in f32 are
 // therefore correctly rounded except for rare near-ties. Beyond 2^20 sin and cos are within
-// 2^-25, as far as sin_end.
+// 2^-25, up to sin_end.
 #pragma once
 
 #include <bit>
@@ -133,7 +133,7 @@ inline double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
 namespace detail {
 
-/// Returns z / 3 - z^2 / 5 + z^3 / 7 ... of as many terms as there are N, which are 0, 1, ...
+/// Returns z / 3 - z^2 / 5 + z^3 / 7 ..., with one term for each N; N must be 0, 1, ...
 template <int... N>
 double alternating(double z, std::integer_sequence<int, N...>) {
   double p = 0.0;
@@ -141,7 +141,7 @@ double alternating(double z, std::integer_sequence<int, N...>) {
   return p;
 }
 
-/// Returns the polynomial with these coefficients, that of the highest power first.
+/// Returns the value of the polynomial with these coefficients, highest power first.
 template <class... C>
 double polynomial(double x, double first, C... others) {
   double p = first;
@@ -190,7 +190,7 @@ inline double sin_turned(double x, double n) {
   const bool within = std::fabs(x) <= sin_end;
   const double bounded = within ? x : 0.0;
   const double turns = (bounded * 0x1.45f306dc9c883p-1 + round_magic) - round_magic;
-  // pi / 2 in three parts, of which multiples below 2^20 are exact.
+  // pi / 2 in three parts whose multiples below 2^20 are exact.
   const double r = ((bounded - turns * 0x1.921fb54400000p0) - turns * 0x1.0b4611a600000p-34) -
                    turns * 0x1.3198a2e037073p-69;
   const double z = r * r;

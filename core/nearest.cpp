@@ -11,7 +11,7 @@
 namespace qtape {
 namespace {
 
-constexpr size_t most_hints = 2;
+constexpr size_t max_hints = 2;
 
 /// Edit distance of names of any length, as read from files.
 size_t distance(std::string_view given, std::string_view name) {
@@ -43,7 +43,7 @@ std::string nearest(std::string_view given, std::span<const std::string> names) 
 std::string nearest_hint(std::string_view given, std::span<const std::string> names) {
   std::vector<std::pair<size_t, size_t>> ranked;  // distance and index
   for (size_t i = 0; i < names.size(); ++i) ranked.emplace_back(distance(given, names[i]), i);
-  const size_t count = std::min(most_hints, ranked.size());
+  const size_t count = std::min(max_hints, ranked.size());
   if (count == 0) return {};
   std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count),
                     ranked.end());

@@ -101,7 +101,8 @@ class Shape {
   /// This shape with the extent of `axis` replaced. Throws GraphError unless -rank <= axis <
   /// rank, and for extents that a shape cannot have.
   Shape with(int axis, int64_t extent) const;
-  /// This shape without its first axis, of rank >= 1: of a batch, the shape of one sample.
+  /// This shape without its first axis; for a batch, the shape of one sample. Requires rank
+  /// >= 1.
   Shape without_first() const {
     check(rank_ >= 1, "a scalar has no first extent");
     return Shape(extents().subspan(1));

@@ -265,6 +265,13 @@ NamedTensors named_arrays(const std::string& place, NamedTensors& all,
   return found;
 }
 
+/// Returns the values. Throws ArgumentError for a scalar, which has no samples.
+Samples with_samples(const std::string& place, Samples values) {
+  require<ArgumentError>(type_of(values).shape.rank() > 0,
+                         "{}: expected samples along the first axis, got a scalar", place);
+  return values;
+}
+
 /// Returns integers [n, 1, ...], one for each sample, as labels [n] of the classes of an
 /// answer. They stay as they are for an answer of one number, of which they are the value, and
 /// for one with places, of which they are the labels.
@@ -299,18 +306,20 @@ void place_inputs(std::vector<Placed>& all, const std::string& inputs,
     named = named_arrays(inputs, *several, wanted, "input", true);
   }
   for (NamedTensor& each : named) {
+    const std::string place = inputs + ":" + each.name;
     all.push_back(
-        {inputs + ":" + each.name, each.name, each.name, std::move(each.tensor), wanted});
+        {place, each.name, each.name, with_samples(place, std::move(each.tensor)), wanted});
   }
   if (!named.empty()) return;
-  all.push_back({inputs, "x", "x", single_samples(inputs, std::move(values)), wanted});
+  all.push_back({inputs, "x", "x",
+                 with_samples(inputs, single_samples(inputs, std::move(values))), wanted});
 }
 
 void place_targets(std::vector<Placed>& all, const std::string& targets,
                    const std::vector<WantedInput>& answers) {
   const auto place = [&](const std::string& from, const std::string& name,
                          const std::string& column, Samples values) {
-    values = as_labels(std::move(values), answers, name);
+    values = as_labels(with_samples(from, std::move(values)), answers, name);
     const bool channels = has_channels(type_of(values).shape, answers, name);
     all.push_back({from, name, column, std::move(values), answers, true, channels});
   };

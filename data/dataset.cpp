@@ -228,7 +228,7 @@ int64_t Dataset::classes() const {
 
 Dataset Dataset::slice(int64_t begin, int64_t end) const {
   require<ArgumentError>(begin >= 0 && begin <= end && end <= size_,
-                         "samples {} to {} are no range of a data set of {}", begin, end,
+                         "samples {} to {} are not a range of a data set of {}", begin, end,
                          size_);
   Dataset part = *this;
   part.begin_ += begin;

@@ -81,7 +81,8 @@ class Dataset {
   Dataset slice(int64_t begin, int64_t end) const;
   /// The first `count` samples, or all if there are fewer.
   Dataset first(int64_t count) const { return slice(0, std::min(count, size_)); }
-  /// Splits this set into its first samples, a fraction `share` in [0, 1] of all, and the rest.
+  /// Splits this set into its first samples, a fraction `share` in [0, 1], and the remaining
+  /// ones.
   std::pair<Dataset, Dataset> split(double share) const;
 
   /// This set with `f` applied to each sample when it is read, after the existing maps, in all

@@ -32,7 +32,7 @@ Dataset idx(const std::string& images_path, const std::string& labels_path,
 Split mnist(const std::string& directory);
 
 /// Returns the paths of the files that `arrays` reads for an argument: its file, or the `.npy`
-/// files of a folder; none for an empty text.
+/// files of a folder; none for an empty string.
 std::vector<std::string> array_files(const std::string& place);
 
 /// Returns the paths of the files that `mnist` reads, those that exist.
@@ -58,14 +58,14 @@ Dataset arrays(const std::string& inputs, const std::string& targets = {});
 struct WantedInput {
   std::string name = {};
   Shape sample = {};            ///< extents of one sample, channels last
-  std::string other_name = {};  ///< under which an array may have it instead
+  std::string other_name = {};  ///< alternative name of its array
   DType dtype = DType::F32;
   bool has_channels = true;  ///< false: the last axis holds positions; arrays are not moved
 };
 
 /// Position of the channels in a sample.
 enum class ChannelOrder : uint8_t {
-  Detect,  ///< as the network has them; first if the extents of an array fit only so
+  Detect,  ///< as the network has them; first if the extents of an array fit only that way
   First,   ///< before all other axes, as in PyTorch and ONNX
   Last     ///< after all other axes
 };
@@ -88,12 +88,12 @@ namespace qtape::data {
 ///
 /// The targets of a network with several `answers` are the arrays with their names in a file of
 /// several, as columns `NAME.target`; ArgumentError if one is missing. Targets of as many axes
-/// as their answer have the order of the inputs. With `Detect`, one array that fits only with
-/// the channels first decides for those of as many axes that fit in both orders; ArgumentError
-/// for others that fit in both, as an image does not decide for sequences. If no array decides,
-/// these stay as they are, and `unclear`, if given, receives their places. With `First`, flat
-/// samples are channels first as well, and samples of two axes that fit only as they are stay
-/// so.
+/// as their answer have the order of the inputs. With `Detect`, an array that fits only with
+/// channels first determines the order of all arrays with the same number of axes that fit in
+/// both orders; ambiguous arrays with other numbers of axes throw ArgumentError. If no array
+/// determines the order, ambiguous arrays stay unchanged and `unclear`, if given, receives
+/// their places. With `First`, flat samples are channels-first as well; samples of two axes
+/// that fit only unchanged are not moved.
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted,
                ChannelOrder channels = ChannelOrder::Detect,

@@ -11,7 +11,7 @@ namespace qtape::data {
 namespace {
 
 // Processes have 1024 files by default. A file that is not kept open is opened for each read.
-constexpr size_t most_open = 256;
+constexpr size_t max_open = 256;
 
 class NpyFiles final : public Rows {
  public:
@@ -19,7 +19,7 @@ class NpyFiles final : public Rows {
     require<ArgumentError>(!names.empty(), "expected one or more .npy files, got none");
     int64_t samples = 0;
     for (const std::string& name : names) {
-      const TensorType& type = files_.emplace_back(name, files_.size() < most_open).type();
+      const TensorType& type = files_.emplace_back(name, files_.size() < max_open).type();
       if (files_.size() == 1) type_ = type;
       require<FormatError>(type.dtype == type_.dtype &&
                                type.shape.without_first() == type_.shape.without_first(),

@@ -12,7 +12,7 @@
 
 namespace qtape::data {
 
-/// Samples that are read when they are used. Several threads may read at a time.
+/// Samples that are read on demand. Several threads may read concurrently.
 class Rows {
  public:
   virtual ~Rows() = default;

@@ -20,13 +20,13 @@ struct NodePair {
   ProgramNodeId b;
 };
 
-/// A number, or an attribute, that two nodes do not share.
+/// A number or attribute that differs between two nodes.
 struct NumberDifference {
   std::string what;        ///< `multiplier`, `zero point`, `weights`
   std::string a;           ///< of the first program
   std::string b;           ///< of the second program
   std::string where = {};  ///< place of the first of several: `in 2 of 8 channels (3, 5)`
-  std::string cause = {};  ///< numbers from which it follows, if others differ as well
+  std::string cause = {};  ///< the differing numbers from which it follows, if any
 
   static constexpr auto fields() {
     using D = NumberDifference;
@@ -68,7 +68,7 @@ struct NodeComparison : NodePair {
   int64_t differ = 0;    ///< number of elements that differ; of floats, in any bit
   double largest = 0;    ///< largest difference of two elements
   std::optional<ElementDifference> first = {};
-  /// True if no node that the two depend on differs.
+  /// True if all nodes on which the two depend agree.
   bool inputs_agree = true;
   std::vector<NumberDifference> numbers = {};
 
@@ -85,8 +85,8 @@ struct CompareOptions {
 
 /// Runs two programs on the same samples and compares the values of their nodes.
 ///
-/// Pairs are: the outputs and the inputs by label if each has one that the other program has
-/// there, otherwise by position; nodes with the same label; and of the remaining nodes, those
+/// Outputs and inputs are paired by label if both programs have the same labels there,
+/// otherwise by position; then nodes with the same label; and of the remaining nodes, those
 /// with the same op and shape, by position. If an output is float in one program and codes in
 /// the other, the codes before the last Dequantize take its place.
 class ProgramComparison {
@@ -97,7 +97,7 @@ class ProgramComparison {
   ProgramComparison(const IntegerProgram& a, const IntegerProgram& b,
                     const CompareOptions& options);
 
-  /// Returns the session of the first program, whose inputs are to be written before a run.
+  /// Returns the session of the first program, whose inputs the caller fills before a run.
   IntegerSession& session() { return a_; }
   /// Returns the inputs, in the order of the first program.
   std::span<const NodePair> inputs() const { return inputs_; }

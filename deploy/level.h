@@ -19,9 +19,9 @@
 
 namespace qtape {
 
-/// A level of arithmetic, from training to the machine. All but L0 are equal in every bit; L0
+/// A level of arithmetic, from training to the target. All except L0 are bit-identical; L0
 /// differs by the rounding of float accumulators. This library runs the four that are members.
-/// A target has levels of its own, with a number and a name that no other level has, and gives
+/// A target defines its own levels, each with a unique number and name, and passes
 /// their runners to verification (VerifyOptions::runners).
 struct Level {
   int number = 0;
@@ -30,7 +30,8 @@ struct Level {
   static const Level Float;      ///< L0: the float forward with fake quantization
   static const Level Exact;      ///< L1: the training forward in exact arithmetic
   static const Level Reference;  ///< L2: plain loops over the program's integers
-  static const Level Backend;    ///< L3: the program on our own products, oneDNN or plain loops
+  static const Level
+      Backend;  ///< L3: the program on qtape's own products, oneDNN or plain loops
 
   friend bool operator==(const Level& a, const Level& b) { return a.number == b.number; }
   friend auto operator<=>(const Level& a, const Level& b) { return a.number <=> b.number; }
@@ -44,8 +45,8 @@ inline constexpr Level Level::Backend = {3, "L3 backend"};
 inline std::string_view to_string_view(const Level& level) { return level.name; }
 
 /// The levels that need no other library or tool.
-inline constexpr std::array usual_levels = {Level::Float, Level::Exact, Level::Reference,
-                                            Level::Backend};
+inline constexpr std::array default_levels = {Level::Float, Level::Exact, Level::Reference,
+                                              Level::Backend};
 
 struct SessionHooks;
 
@@ -86,8 +87,8 @@ class LevelRunner {
   virtual std::optional<IntegersView> integers(size_t i) const = 0;
   /// Returns the values of output `which` in the last run.
   virtual std::span<const float> output(size_t which) const = 0;
-  /// Explains how the level computes, in lines: L3 in one per product with weights. May be
-  /// empty.
+  /// Explains how the level computes, one line per item: L3, one per product with weights. May
+  /// be empty.
   virtual std::string report() const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// Lint: likely problems of a trained graph in integer arithmetic, with remedies.
+// Lint: probable problems of a trained graph in integer arithmetic, with remedies.
 #pragma once
 
 #include <string>
@@ -44,9 +44,9 @@ struct LintOptions {
   /// Nodes that should be integer outputs; empty: all answers of the graph, see
   /// Graph::answers.
   std::vector<NodeId> outputs = {};
-  /// Share of a channel's clamped weights, in [0, 1], above which there is a warning.
+  /// Fraction of clamped weights of a channel, in [0, 1], above which a warning is issued.
   double clamped_share = 0.1;
-  /// Change of a bias by rounding, as a share of the largest bias and at least 0, above which
+  /// Change of a bias by rounding, as a fraction (at least 0) of the largest bias, above which
   /// there is a warning.
   double bias_change = 0.01;
 };

@@ -21,7 +21,7 @@ struct VerifyOptions {
   int64_t batch = 250;  ///< samples per run, at least 1
   int threads = default_threads();
   /// Levels to run; L2 always runs. L0 is compared with L1, all others with L2.
-  std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
+  std::vector<Level> levels = {default_levels.begin(), default_levels.end()};
   /// Runners of levels that other libraries provide, such as `onnx_levels()` of qtape::onnx.
   RunnerFactories runners = {};
 };
@@ -80,8 +80,8 @@ class Verifier {
            const SessionHooks& hooks);
   /// Verifier of a program alone: `options.convert` has no effect. Compares all codes and
   /// accumulators; outputs that are integers are compared as floats as well. Throws
-  /// ArgumentError for L0 and L1, which need a model, and GraphError for a batch that the
-  /// program does not have.
+  /// ArgumentError for L0 and L1, which need a model, and GraphError for a batch size that the
+  /// program does not support.
   Verifier(const IntegerProgram& program, const VerifyOptions& options);
   Verifier(Verifier&&) noexcept;
   Verifier& operator=(Verifier&&) noexcept;

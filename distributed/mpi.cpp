@@ -14,7 +14,7 @@ namespace qtape::distributed {
 namespace {
 
 // Messages of MPI count bytes by int.
-constexpr int64_t most_bytes = int64_t{1} << 30;
+constexpr int64_t max_bytes = int64_t{1} << 30;
 
 }  // namespace
 
@@ -46,13 +46,13 @@ void Mpi::gather(std::span<const std::byte> own, std::span<const int64_t> bytes,
     if (other == rank_) {
       std::memcpy(all + begin, own.data(), static_cast<size_t>(size));
     } else {
-      for (int64_t i = 0; i < size; i += most_bytes) {
-        MPI_Irecv(all + begin + i, static_cast<int>(std::min(most_bytes, size - i)), MPI_BYTE,
+      for (int64_t i = 0; i < size; i += max_bytes) {
+        MPI_Irecv(all + begin + i, static_cast<int>(std::min(max_bytes, size - i)), MPI_BYTE,
                   other, 0, MPI_COMM_WORLD, &requests.emplace_back());
       }
       const auto length = static_cast<int64_t>(own.size());
-      for (int64_t i = 0; i < length; i += most_bytes) {
-        MPI_Isend(own.data() + i, static_cast<int>(std::min(most_bytes, length - i)), MPI_BYTE,
+      for (int64_t i = 0; i < length; i += max_bytes) {
+        MPI_Isend(own.data() + i, static_cast<int>(std::min(max_bytes, length - i)), MPI_BYTE,
                   other, 0, MPI_COMM_WORLD, &requests.emplace_back());
       }
     }

@@ -25,7 +25,7 @@ class Mpi : public Exchange {
               std::byte* all) override;
   /// True if all ranks call this within `seconds`.
   bool meet(double seconds) const;
-  /// Ends all ranks at once, for an error of this one.
+  /// Terminates all ranks immediately because of an error on this one.
   [[noreturn]] void abort(int code) const;
 
  private:

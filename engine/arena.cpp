@@ -212,9 +212,9 @@ void search(std::vector<Lifetime>& buffers, int64_t& least, int64_t bound,
 }
 
 /// Largest number of buffers for packing by size, which takes quadratic time.
-constexpr size_t most_by_size = 2000;
+constexpr size_t max_by_size = 2000;
 /// Largest number of buffers for a search, which packs many times.
-constexpr size_t most_to_search = 100;
+constexpr size_t max_to_search = 100;
 
 }  // namespace
 
@@ -231,11 +231,11 @@ int64_t assign_arena_offsets(std::vector<Lifetime>& buffers, bool share, int64_t
   std::vector<Lifetime> other = mirrored(buffers);
   int64_t bytes = sweep(other, share, sizes);
   keep_if_smaller(other, bytes);
-  if (buffers.size() <= most_by_size) {
+  if (buffers.size() <= max_by_size) {
     bytes = pack(other, order_of_size(other, sizes), sizes);
     keep_if_smaller(other, bytes);
   }
-  if (buffers.size() <= most_to_search && !buffers.empty()) {
+  if (buffers.size() <= max_to_search && !buffers.empty()) {
     search(buffers, least, lower_bound(buffers, sizes), order_of_size(buffers, sizes), sizes);
   }
   return least;

@@ -91,9 +91,9 @@ BatchSlices slice_batch(const Graph& graph, const Shards& shards) {
   require<ArgumentError>(graph.batch() && batch % shards.count == 0,
                          "expected a batch that {} shards divide, got {} samples", shards.count,
                          batch);
-  require<ArgumentError>(batch / shards.count >= fewest_samples,
+  require<ArgumentError>(batch / shards.count >= min_samples,
                          "expected at least {} samples in each of {} shards, got {} samples",
-                         fewest_samples, shards.count, batch);
+                         min_samples, shards.count, batch);
   const Graph one = graph.with_batch(batch / shards.count);
   const Graph two = graph.with_batch(batch / shards.count * 2);
   Slicer slicer(one, two, slices);

@@ -11,7 +11,7 @@ namespace qtape {
 
 /// Least number of samples of a shard: kernels of a single sample may sum in another order than
 /// those of several samples.
-inline constexpr int64_t fewest_samples = 2;
+inline constexpr int64_t min_samples = 2;
 
 /// A graph whose inputs hold the samples of the shards of one process. By node; empty if the
 /// batch is not divided.
@@ -26,7 +26,7 @@ struct BatchSlices {
 };
 
 /// Throws ArgumentError unless the batch of `graph` has equally many samples, at least
-/// `fewest_samples`, for each shard of this process, and GraphError for a node whose value
+/// `min_samples`, for each shard of this process, and GraphError for a node whose value
 /// depends on the division: samples along an axis other than 0, values that mix samples, and
 /// reductions of the batch without BatchReduction.
 BatchSlices slice_batch(const Graph& graph, const Shards& shards);

@@ -147,7 +147,8 @@ void Graph::set_outputs(std::vector<NodeId> outputs, const std::vector<NodeId>& 
     const TensorType& type = (*this)[id].type;
     check(std::ranges::count(outputs, id) > 0, "{}: a loss must be one of the outputs",
           describe(id));
-    check(std::ranges::count(losses, id) == 1, "{}: a loss is listed once", describe(id));
+    check(std::ranges::count(losses, id) == 1, "{}: a loss may be listed only once",
+          describe(id));
     check(type.elements() == 1 && is_compute(type.dtype),
           "{}: a loss must be one number of f32 or f64, got {}", describe(id), to_string(type));
   }

@@ -30,7 +30,7 @@ std::string unused_label(const Graph& graph, const std::string& label,
 std::string value_label(std::string_view label);
 
 /// Returns the label of a node, or its op and the nearest labelled node along operands 0, such
-/// as `Softmax after fc1`: unlike `%7` it holds in graphs that are made from this one.
+/// as `Softmax after fc1`: unlike `%7`, it remains valid in graphs derived from this one.
 std::string name_near(const Graph& graph, NodeId id);
 
 /// Base label for a quantizer after a node: the label of the node, else the label followed by

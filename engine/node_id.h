@@ -8,7 +8,8 @@
 
 namespace qtape {
 
-/// Index of a node in `Nodes`, a Graph or an IntegerProgram. The ids of both cannot be mixed.
+/// Index of a node in `Nodes`, a Graph or an IntegerProgram. The two kinds of ids cannot be
+/// mixed.
 template <class Nodes>
 struct IdIn {
   int32_t index = -1;
@@ -29,7 +30,7 @@ constexpr size_t at(IdIn<Nodes> id) {
 template <class Nodes>
 class NodeIds {
  public:
-  /// One id after another.
+  /// Iterates over the ids in order.
   class Iterator {
    public:
     explicit constexpr Iterator(int32_t index) : index_(index) {}

@@ -1,4 +1,4 @@
-// Nodes in order, in places that they keep.
+// A sequence of nodes with stable addresses.
 #pragma once
 
 #include <compare>
@@ -10,7 +10,7 @@
 
 namespace qtape {
 
-/// A sequence of nodes that do not change. References to a node stay valid while the sequence
+/// A sequence of immutable nodes. References to a node stay valid while the sequence
 /// grows, and copies of a sequence share its nodes.
 template <class Node>
 class NodeSequence {
@@ -55,7 +55,7 @@ class NodeSequence {
   Iterator end() const { return Iterator(nodes_.data() + nodes_.size()); }
 
   void push_back(Node node) { nodes_.push_back(std::make_shared<const Node>(std::move(node))); }
-  /// Removes all nodes but the first `size`, which must not be more than there are.
+  /// Removes all nodes except the first `size`, which must not exceed the number of nodes.
   void shorten(size_t size) { nodes_.resize(size); }
 
   bool operator==(const NodeSequence& other) const {

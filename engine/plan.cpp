@@ -26,9 +26,9 @@ struct Home {
 
 // Values of fewer bytes are not worth quantizing again. If a product has few rows, it takes
 // hardly longer than the quantization, so only values above the larger limit are.
-constexpr int64_t least_made_again = int64_t{1} << 17;
+constexpr int64_t min_made_again = int64_t{1} << 17;
 constexpr int64_t always_made_again = int64_t{1} << 20;
-constexpr int64_t least_rows_made_again = 256;
+constexpr int64_t min_rows_made_again = 256;
 constexpr int64_t largest_guard = int64_t{1} << 20;
 constexpr int64_t largest_records = int64_t{1} << 60;
 
@@ -250,18 +250,18 @@ class Planner {
         !is_leaf(at(own.operands[0]))) {
       return false;
     }
-    const bool few_rows = fewest_rows_[operand] < least_rows_made_again;
-    return own.type.bytes() > (few_rows ? always_made_again : least_made_again);
+    const bool few_rows = min_rows_[operand] < min_rows_made_again;
+    return own.type.bytes() > (few_rows ? always_made_again : min_made_again);
   }
 
   /// By node: the smallest number of rows of a result whose op reads it in backward.
   void find_fewest_rows() {
-    fewest_rows_.assign(values_.size(), std::numeric_limits<int64_t>::max());
+    min_rows_.assign(values_.size(), std::numeric_limits<int64_t>::max());
     for (size_t i = 0; i < values_.size(); ++i) {
       const Shape& y = node(i).type.shape;
       for (size_t k = 0; k < node(i).operands.size(); ++k) {
         if (y.rank() == 0 || !reads_in_backward(i, k)) continue;
-        int64_t& fewest = fewest_rows_[at(node(i).operands[k])];
+        int64_t& fewest = min_rows_[at(node(i).operands[k])];
         fewest = std::min(fewest, y.elements() / std::max<int64_t>(1, y[-1]));
       }
     }
@@ -532,7 +532,7 @@ class Planner {
   std::vector<Keep> keeps_;
   std::vector<NodeMemory> memory_;
   std::vector<int64_t> last_use_;
-  std::vector<int64_t> fewest_rows_;
+  std::vector<int64_t> min_rows_;
   std::vector<int> contributions_;
   std::vector<bool> asked_;        // inputs whose gradient is requested
   std::vector<bool> takes_codes_;  // in forward

@@ -53,7 +53,7 @@ struct PlanOptions {
   /// empty.
   bool constant_parameters = false;
   GradientPrecision gradient_precision = GradientPrecision::F32;
-  int threads = 1;  ///< threads of backward: some kernels need memory for each
+  int threads = 1;  ///< threads of backward; some kernels need memory per thread
   std::vector<Companion> companions = {};  ///< at most one per node
   Encoding encoding = {};                  ///< must not include outputs or roots
   BatchSlices slices = {};                 ///< shards of the batch of the graph
@@ -94,7 +94,7 @@ struct NodePlan {
   /// True for a quantizer that masks gradients for a preceding Gate, which then has no
   /// backward.
   bool gated = false;
-  bool open = false;  ///< True for such a Gate.
+  bool open = false;  ///< true for such a Gate
   /// Shards: forward or backward runs once for each shard. For these nodes `saved` holds one
   /// part of saved_stride bytes for each shard.
   bool forward_slices = false;

@@ -4,9 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
-#include "qtape/core/fields.h"
-#include "qtape/core/section.h"
 #include "qtape/ops/core/op.h"
 
 namespace qtape {
@@ -40,11 +39,5 @@ struct QuantizationSchedule {
 
 /// Throws ArgumentError, which names the setting, for a negative number of steps.
 void validate(const QuantizationSchedule& schedule);
-
-/// Section of the schedule for a model file.
-Section to_section(const QuantizationSchedule& schedule);
-/// Reads a section written by `to_section`. Throws FormatError for another kind, a missing or
-/// unknown setting, and a setting out of range.
-QuantizationSchedule quantization_schedule_from(const Section& section);
 
 }  // namespace qtape

@@ -104,6 +104,14 @@ std::vector<NodeId> quantizers(const Graph& graph) {
   return found;
 }
 
+std::vector<NodeId> trained_scales(const Graph& graph, NodeId id) {
+  std::vector<NodeId> found;
+  for (const NodeId operand : std::span(graph[id].operands).subspan(1)) {
+    if (std::holds_alternative<Parameter>(graph[operand].op)) found.push_back(operand);
+  }
+  return found;
+}
+
 Grid grid_of(const Graph& graph, NodeId id) {
   return visit_quantizer_at(graph, id, [](const auto& op) { return grid_of(op); });
 }

@@ -16,6 +16,9 @@ namespace qtape {
 std::vector<NodeId> quantizers(const Graph& graph);
 /// Grid of the quantizer `id`. Throws GraphError for other nodes.
 Grid grid_of(const Graph& graph, NodeId id);
+/// Parameters that the quantizer `id` trains, in the order of its operands: scales and zero
+/// points or a limit. Empty if observers set its scales, or if these are fixed.
+std::vector<NodeId> trained_scales(const Graph& graph, NodeId id);
 /// Map from elements to scales of the quantizer `id`. Throws GraphError for other nodes.
 ChannelMap channel_map(const Graph& graph, NodeId id);
 

@@ -41,7 +41,7 @@ struct TapeOptions {
   GradientPrecision gradient_precision = GradientPrecision::F32;
   /// Steps at which training quantizes and observes.
   QuantizationSchedule schedule = {};
-  /// Division of the batch. The graph has the samples of the shards of this process. If the
+  /// Division of the batch. The graph contains the samples of this process's shards. If the
   /// batch has more than one shard, sums over samples add those of shards in a binary tree, and
   /// parameters, gradients and unbatched values are equal on all ranks.
   Shards shards = {};
@@ -62,7 +62,7 @@ struct NodeTimes {
 };
 
 /// A graph bound to memory. Everything that can fail or allocate happens in the constructor,
-/// and a step makes no allocations of its own; oneDNN makes small ones. One exception: if the
+/// and steps allocate nothing, apart from small allocations in oneDNN. One exception: if the
 /// arithmetic holds values as codes, the first step in which not all quantizers apply allocates
 /// memory for floats.
 ///

@@ -7,7 +7,7 @@ int main(int argc, char** argv) {
     const data::Split digits = data::mnist(argc > 1 ? argv[1] : "data/mnist");
     Network net;
     const Layer w4a8 = quantize::layer(4, 8);
-    const Value h = relu(linear(flatten(net.input("image", {28, 28})), 128, w4a8));
+    const Value h = relu(linear(flatten(net.input("x", {28, 28})), 128, w4a8));
     Model model(linear(h, 10, w4a8), loss::cross_entropy);
     fit(model, digits.train, {.epochs = 5, .validation = digits.test});
     model.save("digits.json");

@@ -171,6 +171,13 @@ void write_file(const std::string& path, std::string_view content) {
   });
 }
 
+void create_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  require<IoError>(!error, "{}: cannot create this folder: {}", printable(path),
+                   error.message());
+}
+
 void require_writable(const std::string& path) {
   if (is_special(path)) {
     if (::access(path.c_str(), W_OK) != 0) fail_io(path, "write", errno);

@@ -26,6 +26,9 @@ void write_all(int file, std::string_view name, std::string_view content);
 /// True if `path` refers to the open `file`.
 bool is_open_at(int file, const std::string& path);
 
+/// Creates the folder `path` and its parents if they are missing. Throws IoError.
+void create_folder(const std::string& path);
+
 /// Throws the IoError with which write_file would fail immediately: for a directory that is
 /// missing or not writable, and for a path that is a directory. Leaves no file behind.
 void require_writable(const std::string& path);

@@ -13,8 +13,8 @@
 namespace qtape {
 namespace {
 
-constexpr int fewest_bits = 2;
-constexpr int most_bits = 8;
+constexpr int min_bits = 2;
+constexpr int max_bits = 8;
 
 void check_search(const Model& model, const data::Dataset& dataset,
                   const BitSearchOptions& options) {
@@ -37,7 +37,7 @@ void check_search(const Model& model, const data::Dataset& dataset,
 double loss_of(const Model& model, const data::Dataset& dataset,
                const BitSearchOptions& options) {
   const int64_t samples = std::min(options.samples, dataset.size());
-  const int64_t rows = std::min(samples, Evaluator::batch);
+  const int64_t rows = calibration_batch(samples);
   Tape tape(
       model.graph().with_batch(rows), model.parameters(),
       {.outputs = {*model.loss()}, .threads = options.threads, .constant_parameters = true});
@@ -55,7 +55,7 @@ double loss_of(const Model& model, const data::Dataset& dataset,
 
 ScaleOrigin scales_of(const BitSearchOptions& options) {
   const int fewest = std::ranges::min(options.candidates);
-  return options.recipe.scales.value_or(usual_scales(fewest, options.recipe.activation_bits));
+  return options.recipe.scales.value_or(default_scales(fewest, options.recipe.activation_bits));
 }
 
 QuantizationRecipe recipe_of(const BitSearchOptions& options, int most,
@@ -108,9 +108,9 @@ Choice choose(const std::vector<LayerSearch>& layers, int64_t budget) {
 }  // namespace
 
 int64_t weight_bytes(int64_t elements, int bits) {
-  require<ArgumentError>(bits >= fewest_bits && bits <= most_bits,
-                         "weights of integer programs have {} to {} bits, not {}", fewest_bits,
-                         most_bits, bits);
+  require<ArgumentError>(bits >= min_bits && bits <= max_bits,
+                         "weights of integer programs have {} to {} bits, not {}", min_bits,
+                         max_bits, bits);
   const CodeLimits limits = code_limits(bits, CodeRange::Narrow);
   return kernels::packed_bytes(elements, kernels::storage_bits(limits.q_min, limits.q_max));
 }
@@ -155,13 +155,13 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
   const int most = std::ranges::max(options.candidates);
   const Model full =
       quantized(plain, recipe_of(options, most, {}), dataset, options.samples, options.threads);
-  const double least_loss = loss_of(full, dataset, options);
+  const double min_loss = loss_of(full, dataset, options);
   BitSearch result{.layers = layers_of(plain.graph(), options)};
   const auto trials = static_cast<int64_t>(result.layers.size() * options.candidates.size());
   int64_t done = 0;
   for (LayerSearch& layer : result.layers) {
     for (const int bits : options.candidates) {
-      double loss = least_loss;
+      double loss = min_loss;
       if (bits != most) {
         const LayerBits few{layer.weight, bits, options.recipe.activation_bits};
         Model trial(quantized(plain.graph(), recipe_of(options, most, {few})),
@@ -169,7 +169,7 @@ BitSearch search_bits(const Model& model, const data::Dataset& dataset,
         learn_scales(trial, plain, dataset, options);
         loss = loss_of(trial, dataset, options);
       }
-      layer.losses.push_back(loss - least_loss);
+      layer.losses.push_back(loss - min_loss);
       if (options.on_trial) options.on_trial(++done, trials);
     }
   }

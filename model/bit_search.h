@@ -1,4 +1,5 @@
-// Bit search: chooses the bits of each layer so that all weights fit a size at the least loss.
+// Bit search: chooses the bits of each layer such that the weights fit a budget at minimal
+// loss.
 #pragma once
 
 #include <functional>
@@ -16,11 +17,11 @@ struct BitSearchOptions {
   /// Bits to choose from; programs store 2, 4 or 8 bits per weight.
   std::vector<int> candidates = {2, 4, 8};
   /// Other settings of the quantizers, also those of the found recipe. `layers` and `ends_bits`
-  /// must be empty; `weight_bits` has no effect. If `scales` is empty: `usual_scales` of the
+  /// must be empty; `weight_bits` has no effect. If `scales` is empty: `default_scales` of the
   /// smallest candidate.
   QuantizationRecipe recipe = {};
-  int64_t samples = usual_calibration_samples;  ///< number of samples on which losses are
-                                                ///< measured, at least 1
+  int64_t samples = default_calibration_samples;  ///< number of samples on which losses are
+                                                  ///< measured, at least 1
   int threads = default_threads();
   std::function<void(int64_t done, int64_t all)> on_trial = {};  ///< called after every trial
 };
@@ -47,11 +48,11 @@ struct BitSearch {
 /// Throws ArgumentError for bits outside 2 to 8.
 int64_t weight_bytes(int64_t elements, int bits);
 
-/// Measures each layer separately on the first samples of `dataset`, then finds the exact
-/// combination with the least sum of losses within the budget. Dong et al., arXiv 1905.03696,
-/// with measured losses instead of curvatures. Throws GraphError for a model without a loss.
-/// Throws ArgumentError if there are no samples, for layers in the recipe, for candidates out
-/// of range, and for a budget below the minimum, which the message states.
+/// Measures each layer separately on the first samples of `dataset`, then computes exactly the
+/// combination with the smallest sum of losses within the budget. Dong et al., arXiv
+/// 1905.03696, with measured losses instead of curvatures. Throws GraphError for a model
+/// without a loss. Throws ArgumentError if there are no samples, for layers in the recipe, for
+/// candidates out of range, and for a budget below the minimum, which the message states.
 BitSearch search_bits(const Model& model, const data::Dataset& dataset,
                       const BitSearchOptions& options);
 

@@ -16,7 +16,7 @@ namespace qtape::detail {
 struct Building {
   Graph graph;
 
-  /// Returns `stem` with the smallest number from 1 for which it and derived labels are free.
+  /// Returns `stem` with the smallest number from 1 for which it and derived labels are unused.
   std::string numbered(std::string_view stem) const {
     for (int64_t number = 1;; ++number) {
       std::string label = fmt::format("{}{}", stem, number);

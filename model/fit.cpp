@@ -40,7 +40,7 @@ class Run {
         trained_(training_graph(model, dataset, options, rows_)),
         steps_(options.epochs * order_.per_epoch()),
         quantization_(options.quantization.value_or(
-            QuantizationSchedule{.freeze_norms = usual_norm_freeze(steps_)})),
+            QuantizationSchedule{.freeze_norms = default_norm_freeze(steps_)})),
         tape_(trained_.graph, model.parameters(),
               {.roots = {trained_.loss},
                .threads = options.threads,

@@ -84,7 +84,7 @@ struct FitOptions {
   int64_t checkpoint_every = 0;  ///< in steps; 0: only after epochs
   /// Continues from the progress in the model's sections, which a checkpoint and a run that was
   /// stopped leave there, or else in the file `checkpoint`, if there is any. The result is
-  /// bit-identical to that of an uninterrupted run. Settings that change its bits must be those
+  /// bit-identical to that of an uninterrupted run. Settings that affect it must equal those
   /// of the run; only `arithmetic`, `patience` and functions, which checkpoints cannot hold,
   /// are not compared.
   bool resume = false;

@@ -93,9 +93,8 @@ NodeId add_layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
   if (!norm) {
     bias = graph.add(Parameter{.dtype = dtype, .shape = {options.out}}, {}, label + ".bias");
   }
-  if (options.bias_on_grid && accumulators_have_grid(graph, op, x, w)) {
-    bias = graph.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(graph, x), w},
-                     label + ".bias.quantized");
+  if (options.bias_on_grid) {
+    bias = add_rounded_bias(graph, product, bias, label + ".bias.quantized");
   }
   if (!norm) return graph.add(AddBias{}, {product, bias}, label);
   return norm->correct(graph.add(AddBias{}, {product, bias}), bias, label);

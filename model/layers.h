@@ -1,4 +1,4 @@
-// Layers: functions that add the usual nodes with the usual labels. One that throws adds
+// Layers: functions that add the usual nodes with the usual labels. If one throws, it adds
 // nothing.
 #pragma once
 

@@ -60,7 +60,7 @@ std::string to_string(const MetricScore& score);
 struct MetricChoice {
   MetricKind kind = MetricKind::Accuracy;
   size_t column = 0;
-  /// Accuracy of answers of one number: those above it are class 1. 0 for logits; 0.5 for
+  /// Threshold for answers of one number: those above it are class 1. 0 for logits; 0.5 for
   /// probabilities, which are results of a Sigmoid or, in a program, of a table of values
   /// within 0..1.01.
   float threshold = 0;
@@ -98,7 +98,7 @@ int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset);
 /// for any batch size.
 class Scorer {
  public:
-  /// `width` is the number of elements of an answer. Throws ArgumentError for another width
+  /// `width` is the number of elements of an answer. Throws ArgumentError for a width other
   /// than that of the target, for data with more classes than an answer has elements, and for
   /// an AUC unless there are two classes.
   Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width);

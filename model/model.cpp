@@ -34,7 +34,7 @@ Value loss_of(const Value& answer, const Loss& loss) {
   return loss(answer);
 }
 
-constexpr int64_t usual_batch = Evaluator::batch;
+constexpr int64_t default_batch = Evaluator::batch;
 
 /// An answer, independent of how batches are run.
 struct Answer {
@@ -62,7 +62,7 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
   feed.for_each_batch([&](int64_t, int64_t count) {
     run();
     for (size_t i = 0; i < answers.size(); ++i) {
-      const int64_t bytes = answers[i].type.bytes() / usual_batch * count;
+      const int64_t bytes = answers[i].type.bytes() / default_batch * count;
       const auto y = answers[i].read().first(static_cast<size_t>(bytes));
       all[i].tensor.data.insert(all[i].tensor.data.end(), y.begin(), y.end());
     }
@@ -74,14 +74,14 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
 template <class Nodes>
 void check_answer(const Nodes& nodes, IdIn<Nodes> id, const TensorType& type, bool floats) {
   check((type.dtype == DType::F32 || !floats) && type.shape.rank() >= 1 &&
-            type.shape[0] == usual_batch,
+            type.shape[0] == default_batch,
         "{}: expected one answer{} per sample, got {} for {} samples", nodes.describe(id),
-        floats ? " of f32" : "", to_string(type), usual_batch);
+        floats ? " of f32" : "", to_string(type), default_batch);
 }
 
 NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs,
                           const data::Dataset& dataset, int threads) {
-  Tape tape(model.graph().with_batch(usual_batch), model.parameters(),
+  Tape tape(model.graph().with_batch(default_batch), model.parameters(),
             {.outputs = outputs, .threads = threads, .constant_parameters = true});
   std::vector<Answer> answers;
   for (NodeId id : outputs) {
@@ -95,7 +95,7 @@ NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs
 
 NamedTensors predict_some(const IntegerProgram& program, std::span<const ProgramNodeId> outputs,
                           bool floats, const data::Dataset& dataset, int threads) {
-  IntegerSession session(program.with_batch(usual_batch), {.threads = threads});
+  IntegerSession session(program.with_batch(default_batch), {.threads = threads});
   std::vector<Answer> answers;
   for (ProgramNodeId id : outputs) {
     const TensorType& type = session.program()[id].value.type;
@@ -211,7 +211,7 @@ Verifier verify(const Model& model, const data::Dataset& dataset, Requantization
   const FloatEnvironment floats;
   VerifyOptions options;
   options.convert.requantization = requantization;
-  options.batch = std::min(usual_batch, dataset.size());
+  options.batch = std::min(default_batch, dataset.size());
   options.threads = threads;
   Verifier verifier(without_last_softmaxes(model.graph()), model.parameters(), options);
   Feed feed(inputs_of(verifier), dataset);

@@ -1,4 +1,4 @@
-// Model: a network with its values, the user's handle from training to integers.
+// Model: a network with its values, the user's handle from training to deployment.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ class Model {
   /// loss. Throws GraphError for a graph without answers.
   explicit Model(Graph graph, uint64_t seed = 1);
   explicit Model(SavedModel saved);
-  /// The model of `graph`, with those of its values that `values` holds, see take_over.
+  /// The model of `graph`, with the values that `values` contains for it, see take_over.
   Model(Graph graph, const Parameters& values);
 
   /// Reads a model file, like `load_model`, or a checkpoint. Throws IoError or FormatError.
@@ -75,7 +75,7 @@ class Model {
     parameters().set(name, Tensor::of<T>(parameters().at(name).type.shape, values));
   }
 
-  /// Copies those of this model's parameters and states that `other` holds, by name; returns
+  /// Copies, by name, the parameters and states of this model that `other` contains; returns
   /// their number. Throws GraphError, changing nothing, if one has another type.
   int64_t take_over(const Parameters& other);
 

@@ -22,14 +22,9 @@ std::set<std::string, std::less<>> scale_labels(const Graph& graph) {
   return labels;
 }
 
-/// Returns the number of samples of a batch of calibration.
-int64_t rows_of(const data::Dataset& dataset, int64_t samples) {
-  return std::min({Evaluator::batch, dataset.size(), samples});
-}
-
 Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t samples,
                       int threads) {
-  const int64_t rows = rows_of(dataset, samples);
+  const int64_t rows = calibration_batch(std::min(dataset.size(), samples));
   require<ArgumentError>(rows >= 1, "there are no samples to calibrate with");
   return {model.graph().with_batch(rows),
           model.parameters(),
@@ -38,9 +33,19 @@ Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t sample
 
 }  // namespace
 
+int64_t calibration_batch(int64_t samples) {
+  if (samples <= Evaluator::batch) return samples;
+  int64_t best = Evaluator::batch;
+  for (int64_t rows = best - 1; rows >= Evaluator::batch / 2; --rows) {
+    if (samples % rows < samples % best) best = rows;
+  }
+  return best;
+}
+
 int64_t calibrated_samples(const data::Dataset& dataset, int64_t samples) {
-  const int64_t rows = rows_of(dataset, samples);
-  return rows < 1 ? 0 : std::min(dataset.size(), samples) / rows * rows;
+  const int64_t given = std::min(dataset.size(), samples);
+  const int64_t rows = calibration_batch(given);
+  return rows < 1 ? 0 : given / rows * rows;
 }
 
 std::vector<NodeCalibration> calibrate(Model& model, const data::Dataset& dataset,

@@ -10,34 +10,40 @@
 namespace qtape {
 
 /// Default number of samples for calibration.
-inline constexpr int64_t usual_calibration_samples = 1000;
+inline constexpr int64_t default_calibration_samples = 1000;
+
+/// Returns the number of samples in a batch of calibration on `samples` of them: from half of
+/// `Evaluator::batch` to all of it, the one that leaves the fewest samples out of full batches;
+/// all samples if there are fewer.
+int64_t calibration_batch(int64_t samples);
 
 /// Returns the number of samples that calibration reads of the first `samples` of `dataset`:
-/// whole batches of at most `Evaluator::batch` samples.
+/// full batches of `calibration_batch` samples.
 int64_t calibrated_samples(const data::Dataset& dataset, int64_t samples);
 
 /// Fills the states of the model's quantizers from the first `samples` of `dataset`, see
 /// `calibrate`. Throws like `calibrate`, and ArgumentError for data that do not fit.
 std::vector<NodeCalibration> calibrate(Model& model, const data::Dataset& dataset,
                                        const CalibrationOptions& options = {},
-                                       int64_t samples = usual_calibration_samples,
+                                       int64_t samples = default_calibration_samples,
                                        int threads = default_threads());
 
 /// Calibrates each quantizer by the best of `candidates`, see `search_calibration`.
 std::vector<NodeCalibration> search_calibration(Model& model, const data::Dataset& dataset,
                                                 const std::vector<ObserverMethod>& candidates,
-                                                int64_t samples = usual_calibration_samples,
+                                                int64_t samples = default_calibration_samples,
                                                 int threads = default_threads());
 
 /// Returns a copy of `model` with quantizers before each product with weights, see
 /// `insert_quantizers`. Their states are initial.
 Model with_quantizers(const Model& model, const InsertOptions& options);
 
-/// Copies those of the model's parameters and states that `from` holds, by name, and calibrates
+/// Copies, by name, the parameters and states of the model that `from` contains, and calibrates
 /// the quantizers without states in `from` on `dataset`. Returns the number of copied values.
-/// Throws GraphError for a parameter of the model that `from` lacks or has in another shape.
+/// Throws GraphError for a parameter of the model that `from` lacks or has with a different
+/// shape.
 int64_t start_from(Model& model, const Parameters& from, const data::Dataset& dataset,
-                   int64_t samples = usual_calibration_samples,
+                   int64_t samples = default_calibration_samples,
                    int threads = default_threads());
 
 }  // namespace qtape

@@ -15,12 +15,12 @@ namespace {
 
 constexpr char separator = '\x1f';
 // Samples that are compared between processes: all of a small data set.
-constexpr int64_t most_hashed = 4096;
+constexpr int64_t max_hashed = 4096;
 
 /// Hash of samples that are spread evenly over the data set.
 std::string hash_of(const data::Dataset& dataset) {
   Sha256 hash;
-  const int64_t count = std::min(dataset.size(), most_hashed);
+  const int64_t count = std::min(dataset.size(), max_hashed);
   std::vector<float> values;
   for (size_t column = 0; column < dataset.columns().size(); ++column) {
     const TensorType& sample = dataset.columns()[column].sample;
@@ -33,7 +33,7 @@ std::string hash_of(const data::Dataset& dataset) {
   return hex(hash.digest());
 }
 
-/// Values of one fact with the ranks that have them: "rank 0: a, ranks 1 and 2: b".
+/// Values of one fact with the ranks that have them: "rank 0: a; ranks 1, 2: b".
 std::string by_rank(std::span<const std::string> values) {
   std::vector<bool> named(values.size());
   std::string text;

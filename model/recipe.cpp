@@ -12,7 +12,7 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
-#include "qtape/integer/rules/rule_table.h"
+#include "qtape/integer/rules/signs.h"
 #include "qtape/model/norms.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/insert_quantizers.h"
@@ -25,7 +25,7 @@
 namespace qtape {
 namespace {
 
-constexpr int most_bits_learned = 3;
+constexpr int max_bits_learned = 3;
 
 Op weight_quantizer(const QuantizationRecipe& recipe, int bits) {
   const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
@@ -171,43 +171,6 @@ std::vector<std::string> layer_weights(const Graph& graph) {
 
 namespace {
 
-/// By node: true if no value is negative, whatever the inputs and the parameters are.
-class Signs {
- public:
-  explicit Signs(const Graph& graph)
-      : graph_(graph), known_(static_cast<size_t>(graph.size())) {}
-
-  bool never_negative(NodeId id) {
-    std::optional<bool>& known = known_[at(id)];
-    if (!known) known = judge(graph_[id]);
-    return *known;
-  }
-
- private:
-  bool judge(const Node& node);
-
-  const Graph& graph_;
-  std::vector<std::optional<bool>> known_;  // each node is judged once
-};
-
-bool Signs::judge(const Node& node) {
-  const auto operand = [&](NodeId each) { return never_negative(each); };
-  const OpTraits& traits = traits_of(node.op);
-  if (traits.quantizer) return operand(node.operands[0]);
-  if (const auto limits = limits_of(node.op); limits && limits->low >= 0) return true;
-  return traits.sign == Sign::NeverNegative ||
-         (traits.sign == Sign::Kept && std::ranges::all_of(node.operands, operand));
-}
-
-}  // namespace
-
-bool never_negative(const Graph& graph, NodeId id) {
-  (void)graph[id];
-  return Signs(graph).never_negative(id);
-}
-
-namespace {
-
 /// Returns the operands of all products with the weight `label`.
 std::vector<NodeId> operands_of(const Graph& graph, const std::vector<WeightedLayer>& layers,
                                 const std::string& label) {
@@ -220,8 +183,8 @@ std::vector<NodeId> operands_of(const Graph& graph, const std::vector<WeightedLa
 
 }  // namespace
 
-ScaleOrigin usual_scales(int weight_bits, int activation_bits) {
-  const bool few = std::min(weight_bits, activation_bits) <= most_bits_learned;
+ScaleOrigin default_scales(int weight_bits, int activation_bits) {
+  const bool few = std::min(weight_bits, activation_bits) <= max_bits_learned;
   return few ? ScaleOrigin::LSQ : ScaleOrigin::EMA;
 }
 
@@ -248,18 +211,26 @@ Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin) {
   return result;
 }
 
-std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits) {
-  const bool few = std::min(weight_bits, activation_bits) <= most_bits_learned;
+std::optional<int> default_ends_bits(const Graph& graph, int weight_bits, int activation_bits) {
+  const bool few = std::min(weight_bits, activation_bits) <= max_bits_learned;
   return few && has_norms(graph) ? std::optional(8) : std::nullopt;
 }
 
-int usual_mean_bits(int activation_bits) {
-  return activation_bits <= most_bits_learned ? 8 : activation_bits;
+QuantizationRecipe with_usual_ends(QuantizationRecipe recipe, const Graph& graph) {
+  if (!recipe.ends_bits) {
+    recipe.ends_bits = default_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
+  }
+  return recipe;
 }
 
-int64_t usual_float_steps(int64_t steps) { return steps / 3; }
+int default_mean_bits(int activation_bits) {
+  constexpr int max_bits_raised = 4;
+  return activation_bits <= max_bits_raised ? 8 : activation_bits;
+}
 
-int64_t usual_norm_freeze(int64_t steps) { return steps - steps / 3; }
+int64_t default_float_steps(int64_t steps) { return steps / 3; }
+
+int64_t default_norm_freeze(int64_t steps) { return steps - steps / 3; }
 
 Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   check(quantizers(graph).empty(), "the graph has quantizers: without_quantizers removes them");
@@ -269,13 +240,10 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   if (!asked.float_parts) {
     require_no_float_parts(float_parts(graph), "QuantizationRecipe::float_parts allows them");
   }
-  QuantizationRecipe recipe = asked;
-  if (!recipe.ends_bits) {
-    recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
-  }
+  QuantizationRecipe recipe = with_usual_ends(asked, graph);
   const std::vector<WeightedLayer> layers = weighted_layers(graph);
   if (!recipe.scales) {
-    recipe.scales = usual_scales(recipe.weight_bits, recipe.activation_bits);
+    recipe.scales = default_scales(recipe.weight_bits, recipe.activation_bits);
   }
   Graph result = graph;
   Signs signs(graph);
@@ -287,7 +255,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
     const bool end = i == 0 || weights[i] == weights.back();
     LayerBits bits = bits_of(recipe, weights[i], end);
     if (std::ranges::any_of(operands, [&](NodeId x) { return is_mean(graph, x); })) {
-      bits.activation_bits = recipe.mean_bits.value_or(usual_mean_bits(bits.activation_bits));
+      bits.activation_bits = recipe.mean_bits.value_or(default_mean_bits(bits.activation_bits));
     }
     const bool positive =
         std::ranges::all_of(operands, [&](NodeId x) { return signs.never_negative(x); });
@@ -296,7 +264,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
                  .input = activation_quantizer(recipe, bits.activation_bits, positive),
                  .pattern = weights[i]});
   }
-  const int mean_bits = recipe.mean_bits.value_or(usual_mean_bits(recipe.activation_bits));
+  const int mean_bits = recipe.mean_bits.value_or(default_mean_bits(recipe.activation_bits));
   const int other_bits = recipe.other_bits.value_or(recipe.activation_bits);
   return complete_quantizers(result, activation_quantizer(recipe, other_bits, false),
                              activation_quantizer(recipe, mean_bits, false));
@@ -307,11 +275,7 @@ Model quantized(const Model& model, const QuantizationRecipe& recipe,
   const FloatEnvironment floats;
   const Model plain = plain_model(model);
   // The norms of the model are folded in the plain one.
-  QuantizationRecipe own = recipe;
-  if (!own.ends_bits) {
-    own.ends_bits = usual_ends_bits(model.graph(), own.weight_bits, own.activation_bits);
-  }
-  Model result(quantized(plain.graph(), own));
+  Model result(quantized(plain.graph(), with_usual_ends(recipe, model.graph())));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);
   return result;
 }
@@ -331,7 +295,7 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   std::vector<NodeId> outputs = model.outputs();
   const std::vector<size_t> targets = target_columns(dataset);
   require<GraphError>(
-      outputs.size() == 1 || targets.size() == outputs.size(),
+      targets.size() == outputs.size() || (outputs.size() == 1 && targets.empty()),
       "the model has {} answers, but the data have {} targets: give one target for each "
       "answer, or build the loss in C++",
       outputs.size(), targets.size());

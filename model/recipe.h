@@ -31,7 +31,7 @@ constexpr bool has_learned_scales(ScaleOrigin origin) {
 
 /// Returns the default origin of scales: LSQ if weights or activations have at most 3 bits,
 /// otherwise EMA.
-ScaleOrigin usual_scales(int weight_bits, int activation_bits);
+ScaleOrigin default_scales(int weight_bits, int activation_bits);
 
 /// Returns a quantizer with the grid of `quantizer` and scales from `origin`. A `quantizer`
 /// whose scales come from each batch, as those of weights do, keeps them unless they are
@@ -41,19 +41,19 @@ Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin);
 /// Returns the default bits of the first and the last layer: 8 if weights or activations have
 /// at most 3 bits and the graph has batch norms, because such networks do not learn with 2
 /// bits; otherwise empty.
-std::optional<int> usual_ends_bits(const Graph& graph, int weight_bits, int activation_bits);
+std::optional<int> default_ends_bits(const Graph& graph, int weight_bits, int activation_bits);
 
 /// Returns the default bits of activations around means, see QuantizationRecipe::mean_bits.
-int usual_mean_bits(int activation_bits);
+int default_mean_bits(int activation_bits);
 
 /// Returns the default number of float steps, before learned scales of at most 3 bits start, in
 /// a run of `steps` from random values: a third. By then weights have converged, and so have
 /// the batch norm statistics that scale folded weights.
-int64_t usual_float_steps(int64_t steps);
+int64_t default_float_steps(int64_t steps);
 
 /// Returns the default step from which batch norms use their running statistics: after two
 /// thirds of a run of `steps`.
-int64_t usual_norm_freeze(int64_t steps);
+int64_t default_norm_freeze(int64_t steps);
 
 /// Bits of the layers whose weights match a pattern.
 struct LayerBits {
@@ -67,14 +67,15 @@ struct QuantizationRecipe {
   int weight_bits = 8;      ///< 2 to 8 for integers; up to 16 in training alone
   int activation_bits = 8;  ///< 2 to 16
   /// Bits of weights and inputs of the first and the last layer, which are the most sensitive.
-  /// If empty, `usual_ends_bits`, or the bits above.
+  /// If empty, `default_ends_bits`, or the bits above.
   std::optional<int> ends_bits = std::nullopt;
-  std::optional<ScaleOrigin> scales = std::nullopt;  ///< not PerBatch; if empty, `usual_scales`
+  std::optional<ScaleOrigin> scales =
+      std::nullopt;  ///< not PerBatch; if empty, `default_scales`
   /// Narrow or Full; if empty, Narrow, because trained networks do not benefit from one more
   /// code.
   std::optional<CodeRange> weight_codes = std::nullopt;
   /// Bits of activations that are averaged, and of means that layers read: samples differ
-  /// little in them. If empty, as for other activations, but 8 instead of 3 or fewer.
+  /// little in them. If empty, as for other activations, but 8 instead of 4 or fewer.
   std::optional<int> mean_bits = std::nullopt;
   /// Bits of all other activations, which no layer reads: operands of sums and products, and
   /// values of functions such as the gates of recurrent layers. If empty, `activation_bits`.
@@ -104,7 +105,7 @@ struct QuantizationRecipe {
             .called("bits of the first and the last layer"),
         setting("mean_bits", &R::mean_bits,
                 "bits of activations that are averaged, and of means; by default 8 if "
-                "activations have at most 3",
+                "activations have at most 4",
                 bits)
             .called("bits around means"),
         setting("other_bits", &R::other_bits,
@@ -127,12 +128,13 @@ struct QuantizationRecipe {
   }
 };
 
+/// Returns the recipe, with `default_ends_bits` of the graph if it has no bits of the first and
+/// the last layer. Batch norms count, so it takes the graph before these are folded.
+QuantizationRecipe with_usual_ends(QuantizationRecipe recipe, const Graph& graph);
+
 /// Returns the labels of the weights of the graph's products, in order; `LayerBits` match
 /// these. Computed weights, as with folded batch norms, have the labels of their parameters.
 std::vector<std::string> layer_weights(const Graph& graph);
-
-/// True if no element of the value can be negative, judged by the ops that compute it.
-bool never_negative(const Graph& graph, NodeId id);
 
 /// Returns a copy of `graph`, which must have no quantizers, with the quantizers of the recipe:
 /// symmetric per output channel for weights, with scale max|x| / ((q_max - q_min) / 2) unless
@@ -148,7 +150,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 /// so training can start. Quantizers of the model are replaced, and layers are rewritten
 /// for integers (`rewrite_layers`).
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
-                const data::Dataset& dataset, int64_t samples = usual_calibration_samples,
+                const data::Dataset& dataset, int64_t samples = default_calibration_samples,
                 int threads = default_threads());
 
 /// Returns a copy without quantizers and without states that only they used.

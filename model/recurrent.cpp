@@ -72,11 +72,8 @@ class Cell {
   /// Returns h U + b, for all gates.
   NodeId of_state(NodeId h) {
     const NodeId product = graph_.add(MatMul{.transpose_b = true}, {h, weight_});
-    NodeId bias = bias_;
-    if (options_.bias_on_grid &&
-        accumulators_have_grid(graph_, graph_[product].op, h, weight_)) {
-      bias = graph_.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(graph_, h), weight_});
-    }
+    const NodeId bias =
+        options_.bias_on_grid ? add_rounded_bias(graph_, product, bias_) : bias_;
     return quantized(graph_.add(AddBias{}, {product, bias}), name("products"));
   }
   /// Returns gates [first, last) of `all`.

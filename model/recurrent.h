@@ -1,5 +1,5 @@
-// Recurrent layers, unrolled: one set of nodes for each step, with shared weights. A layer that
-// throws adds nothing.
+// Recurrent layers, unrolled: one set of nodes for each step, with shared weights. If a layer
+// throws, it adds nothing.
 #pragma once
 
 #include <optional>

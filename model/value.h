@@ -6,7 +6,7 @@
 //
 // A value is a node of a graph that grows with each expression; `node` gives access to every op
 // of a graph. Functions throw GraphError, which names the node, for operands that do not fit
-// and for values of different networks; they add nothing then.
+// and for values of different networks, and then add nothing.
 #pragma once
 
 #include <functional>

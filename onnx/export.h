@@ -18,7 +18,7 @@ enum class OnnxForm : uint8_t {
   /// MatMulInteger and ConvInteger of u8 codes and u8 weights with zero point 128, which every
   /// runtime adds exactly: the codes equal those of the program.
   Integer,
-  /// Floats on the grids of the codes, made by nodes Quant of the domain
+  /// Floats on the grids of the codes, produced by Quant nodes of the domain
   /// qonnx.custom_op.general, with zero points of 0: for compilers to FPGAs, which read bits
   /// and
   /// scales from these nodes. Products are those of Qdq.
@@ -58,8 +58,8 @@ struct OnnxExportOptions {
 /// their zero point, are not those of a Quant node.
 std::string to_onnx(const IntegerProgram& program, const OnnxExportOptions& options = {});
 
-/// Writes the bytes of `to_onnx` to a file and returns their number; an existing file survives
-/// any failure. Also throws IoError.
+/// Writes the bytes of `to_onnx` to a file and returns their number; on failure, an existing
+/// file is kept. Also throws IoError.
 int64_t write_onnx(const std::string& path, const IntegerProgram& program,
                    const OnnxExportOptions& options = {});
 

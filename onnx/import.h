@@ -12,7 +12,7 @@ namespace qtape {
 /// Options of import_onnx.
 struct OnnxImportOptions {
   /// Values or nodes that become the outputs, instead of those of the file. Each is the name of
-  /// a value, of a node, or the path of a module, which stands for its last node.
+  /// a value or of a node, or the path of a module, which refers to its last node.
   std::vector<std::string> outputs = {};
   /// Receives the paths of the files beside the model that hold data of its tensors.
   std::vector<std::string>* data_files = nullptr;
@@ -25,7 +25,7 @@ struct OnnxImportOptions {
 ///   inputs of rank 3 if there are convolutions over one axis, become channels-last:
 ///   [n, c, h, w] is fed as [n, h, w, c]. If a Gemm or BatchNormalization follows a Flatten of
 ///   such a value, its parameters are reordered accordingly.
-/// - An output of layers over images, or of functions of each element after these, is
+/// - An output of layers over images, or of elementwise functions after these, is
 ///   channels-last as well. An output of an operator that needs the axes in ONNX's order keeps
 ///   that order: of a product of matrices, of Einsum, and of a Transpose that moves the
 ///   channels to the end. The shape of the output node shows the order.

@@ -27,18 +27,18 @@ class OnnxNode {
   std::string input(int k) const { return k < inputs() ? proto_.input(k) : std::string(); }
   const std::string& output(int k) const { return proto_.output(k); }
 
-  /// Return attributes, or `usual` if absent. Throw FormatError if the type does not match.
-  int64_t integer(const char* name, int64_t usual) const {
+  /// Return attributes, or `fallback` if absent. Throw FormatError if the type does not match.
+  int64_t integer(const char* name, int64_t fallback) const {
     const auto* found = find(name, onnx::AttributeProto::INT);
-    return found == nullptr ? usual : found->i();
+    return found == nullptr ? fallback : found->i();
   }
-  float real(const char* name, float usual) const {
+  float real(const char* name, float fallback) const {
     const auto* found = find(name, onnx::AttributeProto::FLOAT);
-    return found == nullptr ? usual : found->f();
+    return found == nullptr ? fallback : found->f();
   }
-  std::string text(const char* name, const char* usual) const {
+  std::string text(const char* name, const char* fallback) const {
     const auto* found = find(name, onnx::AttributeProto::STRING);
-    return found == nullptr ? usual : found->s();
+    return found == nullptr ? fallback : found->s();
   }
   std::optional<std::vector<int64_t>> integers(const char* name) const {
     const auto* found = find(name, onnx::AttributeProto::INTS);

@@ -16,7 +16,7 @@ using namespace kernels;
 namespace {
 
 /// Columns that are searched at once.
-constexpr int64_t most_columns = 64;
+constexpr int64_t column_block = 64;
 
 /// Searches x, whose axis of `extent` has `inner` elements from one index to the next.
 template <class T>
@@ -30,7 +30,7 @@ struct Search {
   void operator()(int64_t begin, int64_t end) const {
     for (int64_t o = begin; o < end;) {
       const int64_t column = o % inner;
-      const int64_t n = std::min({end - o, inner - column, most_columns});
+      const int64_t n = std::min({end - o, inner - column, column_block});
       const T* from = x + o / inner * extent * inner + column;
       if (n == 1)
         y[o] = index_in_column(from);
@@ -52,7 +52,7 @@ struct Search {
   }
 
   void search_columns(const T* from, int32_t* index, int64_t n) const {
-    std::array<T, most_columns> best;
+    std::array<T, column_block> best;
     std::copy_n(from, n, best.begin());
     std::fill_n(index, n, 0);
     T* values = best.data();
@@ -89,7 +89,7 @@ Kernel ArgMax::forward(const Binding& b) const {
   for (int k = at + 1; k < x.rank(); ++k) inner *= x[k];
   return dispatch_compute(b.inputs[0].dtype, [&]<class T>() -> Kernel {
     const Search<T> search{inner, x[at], b.operand<const T>(0), b.y<int32_t>()};
-    const int64_t block = inner > 1 ? most_columns : 1;
+    const int64_t block = inner > 1 ? column_block : 1;
     const int64_t grain = std::max<int64_t>(1, pointwise_grain / x[at]);
     return [search, block, grain, n = b.output.elements(), threads = b.threads](const Step&) {
       parallel_for(threads, n, block, grain, search);

@@ -159,7 +159,7 @@ class Forward {
       return qparams_of<T>({static_cast<T>(seen.range.min), static_cast<T>(seen.range.max)},
                            learned_.grid);
     }
-    const QParams<double> q = lsq_start(seen.magnitudes, learned_.grid);
+    const QParams<double> q = lsq_start(seen.magnitudes, seen.range, learned_.grid);
     return {std::max(static_cast<T>(q.scale), static_cast<T>(learned_.grid.floor)),
             static_cast<T>(q.zero_point)};
   }

@@ -23,7 +23,8 @@ struct FakeQuantizeLSQ {
            "The initial scale is 2 mean|x| / sqrt(q_max) for up to 4 bits, and that of the "
            "range [min, max] for more.",
            "Affine, up to 4 bits: 2 mean|x| / sqrt(n p), n = q_max - q_min, p the larger "
-           "sign's share of mean|x|; zp divides the codes between the signs in proportion."},
+           "sign's share of mean|x|; zp divides the codes between the signs in proportion.",
+           "The range [min, max] is used instead if its scale is smaller."},
       .operands = {"x is f32, f64, f16 or bf16; y has its type.",
                    "scale and, when affine, zero_point are Parameters or States with the "
                    "shape and dtype of FakeQuantize's."},

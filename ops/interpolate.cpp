@@ -9,15 +9,15 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t most_parts = std::numeric_limits<int32_t>::max();
+constexpr int64_t max_parts = std::numeric_limits<int32_t>::max();
 
 void check_list(std::string_view name, const std::vector<int64_t>& list, int axes,
                 int64_t low) {
   check(std::ssize(list) == axes, "{} must have {} numbers, one for each spatial axis, got {}",
         name, axes, list.size());
   for (size_t k = 0; k < list.size(); ++k) {
-    check(list[k] >= low && list[k] <= most_parts, "{} must be in {}..{} along axis {}, got {}",
-          name, low, most_parts, k + 1, list[k]);
+    check(list[k] >= low && list[k] <= max_parts, "{} must be in {}..{} along axis {}, got {}",
+          name, low, max_parts, k + 1, list[k]);
   }
 }
 
@@ -44,7 +44,7 @@ Shape Interpolate::resized(const Shape& x) const {
   const int axes = x.rank() - 2;
   check_list("extents", extents, axes, 1);
   check_list("step", step, axes, 0);
-  check_list("offset", offset, axes, -most_parts);
+  check_list("offset", offset, axes, -max_parts);
   check_list("divisor", divisor, axes, 1);
   Shape y = x;
   for (int k = 0; k < axes; ++k) {

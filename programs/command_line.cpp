@@ -117,6 +117,8 @@ void require_known_options(const CLI::App& app) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
     const std::string near = nearest(given, names);
+    require<ArgumentError>(near != given, "{}: expected after the command {}, got before it",
+                           given, innermost(app).get_name());
     const bool close = 2 * edit_distance(given, near) <= near.size();
     fail<ArgumentError>("unknown option {}{}", given, close ? "; the nearest is " + near : "");
   }

@@ -20,6 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Returns the path of the file that is written, the same for all names of it.
+std::string canonical(const std::string& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(fs::absolute(written_path(path)), ignored).string();
+}
+
 /// Creates an empty temporary file for content that cannot be written to `path`. Throws
 /// IoError.
 std::string temporary_file(const std::string& path) {
@@ -59,15 +65,18 @@ void OutputFiles::expect(std::string_view option, const std::string& path) {
   if (path.empty()) return;
   require<ArgumentError>(path != "-", "{}: expected a file, got -, which is standard output",
                          option);
+  const std::string whole = canonical(path);
+  if (const auto folder = folders_.find(whole); folder != folders_.end()) {
+    fail<ArgumentError>("{}: {} is already the folder of {}", option, path, folder->second);
+  }
   try {
     require_writable(path);
   } catch (const IoError& error) {
     fail<IoError>("{}: {}", option, error.what());
   }
   std::error_code ignored;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(written_path(path)), ignored);
   if (fs::exists(whole, ignored) && !fs::is_regular_file(whole, ignored)) return;
-  const auto [known, added] = options_.emplace(whole.string(), option);
+  const auto [known, added] = options_.emplace(whole, option);
   require<ArgumentError>(added, "{}: {} is already the file of {}", option, path,
                          known->second);
 }
@@ -92,14 +101,25 @@ void OutputFiles::require_not_among(const std::vector<std::string>& inputs,
   }
 }
 
-void OutputFiles::expect_run(std::string_view option, const std::string& folder) {
+void OutputFiles::expect_folder(std::string_view option, const std::string& folder,
+                                const std::vector<std::string>& files) {
   if (folder.empty()) return;
+  const std::string whole = canonical(folder);
+  const auto known = options_.find(whole);
+  if (known != options_.end()) {
+    fail<ArgumentError>("{}: {} is already the file of {}", option, folder, known->second);
+  }
   try {
-    report::require_run_folder(folder);
+    create_folder(folder);
   } catch (const IoError& error) {
     fail<IoError>("{}: {}", option, error.what());
   }
-  expect(option, report::run_file(folder));
+  folders_.emplace(whole, option);
+  for (const std::string& each : files) expect_unread(option, each);
+}
+
+void OutputFiles::expect_run(std::string_view option, const std::string& folder) {
+  expect_folder(option, folder, {report::run_file(folder)});
 }
 
 void OutputFiles::expect_unread(std::string_view option, const std::string& path) {

@@ -34,7 +34,11 @@ class OutputFiles {
   /// reserved for that text: everything printed from here on goes to standard error.
   void expect_text(std::string_view option, const std::string& path);
 
-  /// Tests the folder of a run's record, which is created if necessary.
+  /// Tests `files`, which are written to a folder, like `expect_unread`. The folder is created
+  /// if necessary; no option may name it as a file. An empty path is ignored.
+  void expect_folder(std::string_view option, const std::string& folder,
+                     const std::vector<std::string>& files);
+  /// Tests the folder of a run's record like `expect_folder`.
   void expect_run(std::string_view option, const std::string& folder);
 
   /// Calls `content` with the path, unless it is empty, and prints that the file is saved. On
@@ -57,6 +61,7 @@ class OutputFiles {
                                 const std::string& path);
 
   std::map<std::string, std::string, std::less<>> options_;  // by the file they name
+  std::map<std::string, std::string, std::less<>> folders_;  // options by the folder they name
   std::vector<std::string> read_;
   std::vector<std::string> failures_;
   int standard_output_ = -1;  // its descriptor while it is reserved for a text

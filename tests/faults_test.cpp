@@ -134,7 +134,7 @@ std::string thrown_by(const Run& run, Result& result) {
 template <class Run>
 void try_failures(const Trial<Run>& trial) {
   if (!replaces_malloc) return test::skip("malloc is the sanitizer's");
-  constexpr int64_t most_points = 400;
+  constexpr int64_t max_points = 400;
   using Result = std::optional<decltype(trial.run())>;
   running = trial.error.c_str();
   std::set_terminate(name_abort);
@@ -151,8 +151,8 @@ void try_failures(const Trial<Run>& trial) {
   const int64_t all = calls;
   std::set<std::string> others;  // texts
   int64_t failures = 0;
-  for (int64_t i = 0; i < std::min(all, most_points); ++i) {
-    const int64_t first = all <= most_points ? i : i * all / most_points;
+  for (int64_t i = 0; i < std::min(all, max_points); ++i) {
+    const int64_t first = all <= max_points ? i : i * all / max_points;
     for (const int64_t last : {first, INT64_MAX}) {
       Result result;
       std::string text = run_failing(first, last, result);
@@ -164,7 +164,7 @@ void try_failures(const Trial<Run>& trial) {
       if (!text.starts_with(trial.error)) others.insert(text);
     }
   }
-  CHECK(failures > std::min(all, most_points));
+  CHECK(failures > std::min(all, max_points));
   CAPTURE(trial.error);
   CHECK(fmt::format("{}", fmt::join(others, "; ")) == "");
 }

@@ -35,11 +35,11 @@ void check_scaled(int64_t bound, double s, double y_scale) {
 /// Checks sums of 64 bits of at most `bound`, whose product with s / y_scale has 32 bits.
 void check_wide(int64_t bound, double s, double y_scale) {
   check_scales(s, y_scale);
-  constexpr double most_factor = 128;
+  constexpr double max_factor = 128;
   constexpr double most = std::numeric_limits<int32_t>::max();
   const double factor = s / y_scale;
   check(multiplier_of(s, y_scale).exponent < 8,
-        "its sums are multiplied by {}, expected less than {}", factor, most_factor);
+        "its sums are multiplied by {}, expected less than {}", factor, max_factor);
   // The multiplier has 15 bits.
   check(static_cast<double>(bound) * factor * (1 + 0x1p-14) < most,
         "its sums reach {} times the factor {}, expected less than 2^31 - 1", bound, factor);

@@ -9,10 +9,10 @@
 namespace qtape::tflite {
 
 /// Largest number of axes of a tensor, and of those that PAD pads.
-inline constexpr int most_axes = 6;
-inline constexpr int most_padded_axes = 5;
+inline constexpr int max_axes = 6;
+inline constexpr int max_padded_axes = 5;
 /// Largest number of inputs of CONCATENATION.
-inline constexpr int64_t most_joined = 10;
+inline constexpr int64_t max_joined = 10;
 
 // All throw GraphError.
 

@@ -39,18 +39,19 @@ IntegerProgram parse_tflite(std::string_view bytes, std::vector<std::string>* no
 ///
 /// - Inputs and outputs are f32, in the layout of the file: images [n, h, w, c]. The batch is
 ///   as stated above.
-/// - Of tensors of codes, the model has a FakeQuantize with their scales and zero points, which
+/// - Each tensor of codes becomes a FakeQuantize with its scales and zero points, which
 ///   are Fixed and round halves away from zero. Weights are parameters with the values of their
 ///   codes. Biases are parameters that are rounded to the codes of the file (FakeQuantizeBias).
 ///   Conversion with DoubleRounding gives the codes that `import_tflite` gives, except for the
 ///   operators that `notes` name.
 /// - Nodes have the names of the tensors, quantizers those with `.quantized`; a number is
 ///   appended to a name in use. Weights are [outputs, h, w, channels], biases [outputs].
-/// - A SOFTMAX to codes has no quantizer if it is an output: conversion leaves it out.
+/// - A SOFTMAX that returns codes has no quantizer if it is an output: conversion leaves it
+/// out.
 /// - Means may be of any number of elements. Arithmetic with one constant number in floats is
 ///   an Affine, which is not trained.
 ///
-/// Throws as `import_tflite`. `notes` receives a line for each property of the file that the
+/// Throws like `import_tflite`. `notes` receives a line for each property of the file that the
 /// model, or its conversion, does not keep.
 SavedModel import_tflite_model(const std::string& path,
                                std::vector<std::string>* notes = nullptr);

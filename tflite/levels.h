@@ -9,7 +9,7 @@
 
 namespace qtape {
 
-/// L8: the `.tflite` model by the reference kernels of TensorFlow Lite Micro, of the tree that
+/// L8: the `.tflite` model by the reference kernels of TensorFlow Lite Micro, in the tree that
 /// QTAPE_TFLITE_MICRO names.
 inline constexpr Level tflite_micro_level = {8, "L8 TFLM"};
 
@@ -22,9 +22,9 @@ struct TfliteLevelOptions {
 };
 
 /// The runner of L8 for VerifyOptions::runners, for programs of DoubleRounding. It provides the
-/// codes of all tensors of the model. Making one throws as `to_tflite` does; Error where
-/// QTAPE_TFLITE_MICRO names no tree, where the C++ compiler of this machine is missing or
-/// fails, and where the model is not that of the program.
+/// codes of all tensors of the model. Creating one throws as `to_tflite` does, and Error if
+/// QTAPE_TFLITE_MICRO names no tree, if the C++ compiler of this machine is missing or
+/// fails, and if the model is not that of the program.
 RunnerFactories tflite_levels(const TfliteLevelOptions& options = {});
 
 }  // namespace qtape

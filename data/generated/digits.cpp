@@ -28,10 +28,10 @@ struct Point {
 /// Ranges of the random variation between images of one kind and the clean forms.
 struct Style {
   double warp;  ///< relative to the unit square
-  double least_ink, most_ink;
-  int fewest_strays, most_strays;
+  double min_ink, max_ink;
+  int min_strays, max_strays;
   bool strays_by_pen;  ///< true: with the digit's width and ink, else thinner
-  double least_noise, most_noise;
+  double min_noise, max_noise;
 };
 
 constexpr Style plain{0.16, 0.55, 1.0, 0, 1, false, 0.05, 0.2};
@@ -331,15 +331,15 @@ void draw_digit(int digit, const Style& style, Random& random, std::span<uint8_t
   const Warp warp(random, style.warp);
   const Placement placement(random);
   const double radius = random.uniform(0.6, 1.8);
-  const double ink = random.uniform(style.least_ink, style.most_ink);
+  const double ink = random.uniform(style.min_ink, style.max_ink);
   const Hand hand = {warp, placement, radius, ink};
   for (const Stroke& stroke : parse_strokes(form.strokes)) {
     draw_stroke(stroke, hand, random, canvas);
   }
-  const int choices = style.most_strays - style.fewest_strays + 1;
-  const int strays = style.most_strays - random.below(choices);
+  const int choices = style.max_strays - style.min_strays + 1;
+  const int strays = style.max_strays - random.below(choices);
   for (int i = 0; i < strays; ++i) draw_stray(style, hand, random, canvas);
-  canvas.develop(random, random.uniform(style.least_noise, style.most_noise), pixels);
+  canvas.develop(random, random.uniform(style.min_noise, style.max_noise), pixels);
 }
 
 /// Returns element `index` of a sequence in which every ten elements are a permutation of 0..9.

@@ -1,7 +1,5 @@
 #include "qtape/data/generated/idx_files.h"
 
-#include <filesystem>
-
 #include "qtape/core/error.h"
 #include "qtape/io/files.h"
 
@@ -15,7 +13,8 @@ void put_word(std::string& text, int64_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(word >> shift);
 }
 
-void write_pair(const Dataset& set, const std::string& stem) {
+void write_pair(const Dataset& set, const std::string& images_path,
+                const std::string& labels_path) {
   const auto pixels = set.values<uint8_t>("x");
   const Shape& image = set.columns()[0].sample.shape;
   std::string images, labels;
@@ -27,18 +26,27 @@ void write_pair(const Dataset& set, const std::string& stem) {
     set.read(1, i, std::span(&label, 1));
     labels += static_cast<char>(label);
   }
-  write_file(stem + "-images-idx3-ubyte", images);
-  write_file(stem + "-labels-idx1-ubyte", labels);
+  write_file(images_path, images);
+  write_file(labels_path, labels);
 }
 
 }  // namespace
 
 void write_mnist(const std::string& folder, const Split& split) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  require<IoError>(!error, "{}: cannot create this folder: {}", folder, error.message());
-  write_pair(split.train, folder + "/train");
-  write_pair(split.test, folder + "/t10k");
+  create_folder(folder);
+  const std::vector<std::string> files = mnist_files_in(folder);
+  write_pair(split.train, files[0], files[1]);
+  write_pair(split.test, files[2], files[3]);
+}
+
+std::vector<std::string> mnist_files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const char* part : {"/train", "/t10k"}) {
+    for (const char* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"}) {
+      files.push_back(folder + part + kind);
+    }
+  }
+  return files;
 }
 
 }  // namespace qtape::data

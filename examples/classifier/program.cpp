@@ -9,7 +9,8 @@ void add_options(CommandLine& line, ProgramOptions& options) {
   line.add({"--save", &options.save, "write the trained model here"});
   line.add({"--checkpoint", &options.checkpoint, "write a checkpoint here every epoch"});
   line.add({"--checkpoint-every", &options.checkpoint_every,
-            "also every this many steps; 0: only at epochs", Limits<int64_t>{.low = 0}});
+            "also after every this many steps; 0: only after epochs",
+            Limits<int64_t>{.low = 0}});
   line.add(
       {"--resume", &options.resume,
        "continue from this checkpoint, with its settings; checkpoints are also written to it "
@@ -43,7 +44,7 @@ std::string describe(const TrainingSettings& recipe) {
 }
 
 void print_ends(const Graph& graph, const TrainingSettings& recipe) {
-  const auto usual = usual_ends_of(graph, recipe);
+  const auto usual = default_ends_of(graph, recipe);
   if (!usual) return;
   if (!recipe.ends_bits) {
     console::print("first and last layer: {} bits because there are batch norms\n", *usual);

@@ -75,7 +75,8 @@ template <ClassifierSettings S>
 std::optional<Model> resume(CommandLine& line, S& settings, ProgramOptions& options) {
   if (options.resume.empty()) return std::nullopt;
   Model checkpoint = Model::load(options.resume);
-  const S resumed = settings_of<S>(checkpoint.sections());
+  const S resumed = naming<FormatError>(options.resume,
+                                        [&] { return settings_of<S>(checkpoint.sections()); });
   require_same(line.app(), settings, resumed);
   require_same(line.app(), settings.recipe, resumed.recipe);
   settings = resumed;
@@ -120,11 +121,13 @@ void run(CommandLine& line, S& settings, ProgramOptions& options) {
   files.expect_unread("--save", options.save);
   if (leads(options.exchange)) files.expect_unread("--checkpoint", options.checkpoint);
   files.expect_run("--report", options.report);
-  files.reads({options.resume});
-  files.expect_text("--json", options.json);
   require<ArgumentError>(
       options.save_data.empty() || settings.recipe.data.empty(),
       "--save-data writes generated data and cannot be combined with --data");
+  files.expect_folder("--save-data", options.save_data,
+                      data::mnist_files_in(options.save_data));
+  files.reads({options.resume});
+  files.expect_text("--json", options.json);
   const data::Split data = load_data(settings);
   if (!options.save_data.empty()) data::write_mnist(options.save_data, settings.generate());
   console::print("{} training and {} {} samples of {}, model {}, {}\n", data.train.size(),

@@ -39,8 +39,8 @@ Graph with_bits(const Graph& graph, const BitsOf& bits) {
 }  // namespace
 
 bool has_few_bits(const TrainingSettings& recipe) {
-  return usual_scales(counted_bits(recipe.weight_bits), counted_bits(recipe.activation_bits)) ==
-         ScaleOrigin::LSQ;
+  return default_scales(counted_bits(recipe.weight_bits),
+                        counted_bits(recipe.activation_bits)) == ScaleOrigin::LSQ;
 }
 
 ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {
@@ -52,9 +52,9 @@ ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {
 QuantizationSchedule schedule_of(const TrainingSettings& recipe, int64_t steps) {
   const bool late =
       has_few_bits(recipe) && recipe.from.empty() && scale_mode_of(recipe) == ScaleOrigin::LSQ;
-  return {.delay = recipe.quantize_after.value_or(late ? usual_float_steps(steps) : 0),
+  return {.delay = recipe.quantize_after.value_or(late ? default_float_steps(steps) : 0),
           .freeze = recipe.freeze_after,
-          .freeze_norms = recipe.freeze_norms_after.value_or(usual_norm_freeze(steps)),
+          .freeze_norms = recipe.freeze_norms_after.value_or(default_norm_freeze(steps)),
           .warm_up = recipe.warm_up};
 }
 
@@ -124,18 +124,18 @@ TrainingSettings pooled(const TrainingSettings& recipe) {
   // The source of the scales is the same as for all other quantizers.
   result.scale_mode = scale_mode_of(recipe);
   result.activation_bits =
-      recipe.mean_bits.value_or(usual_mean_bits(static_cast<int>(recipe.activation_bits)));
+      recipe.mean_bits.value_or(default_mean_bits(static_cast<int>(recipe.activation_bits)));
   return result;
 }
 
-std::optional<int> usual_ends_of(const Graph& graph, const TrainingSettings& recipe) {
+std::optional<int> default_ends_of(const Graph& graph, const TrainingSettings& recipe) {
   if (recipe.weight_bits == 0 && recipe.activation_bits == 0) return std::nullopt;
-  return usual_ends_bits(graph, counted_bits(recipe.weight_bits),
-                         counted_bits(recipe.activation_bits));
+  return default_ends_bits(graph, counted_bits(recipe.weight_bits),
+                           counted_bits(recipe.activation_bits));
 }
 
 Graph with_ends(const Graph& graph, const TrainingSettings& recipe) {
-  std::optional<int> ends = usual_ends_of(graph, recipe);
+  std::optional<int> ends = default_ends_of(graph, recipe);
   if (recipe.ends_bits) ends = static_cast<int>(*recipe.ends_bits);
   if (!ends) return graph;
   std::vector<NodeId> layers;

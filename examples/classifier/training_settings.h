@@ -91,7 +91,7 @@ struct TrainingSettings {
                 some_bits),
         setting("mean_bits", &S::mean_bits,
                 "bits of the operand and the result of a global mean, whose values differ "
-                "little; by default 8 if activations have at most 3",
+                "little; by default 8 if activations have at most 4",
                 some_bits),
         setting("weight_codes", &S::weight_codes, "codes of weights; by default Narrow",
                 {.refused = CodeRange::Unsigned}),
@@ -164,8 +164,8 @@ std::optional<Op> activation_quantizer(const TrainingSettings& recipe, CodeRange
 /// Returns the recipe for activations of a global mean, see TrainingSettings::mean_bits.
 TrainingSettings pooled(const TrainingSettings& recipe);
 
-/// Returns the default bits of the first and the last layer, see usual_ends_bits.
-std::optional<int> usual_ends_of(const Graph& graph, const TrainingSettings& recipe);
+/// Returns the default bits of the first and the last layer, see default_ends_bits.
+std::optional<int> default_ends_of(const Graph& graph, const TrainingSettings& recipe);
 
 /// Returns a copy of `graph` whose first and last layers have the bits that the recipe gives
 /// them.

@@ -10,7 +10,7 @@ namespace qtape::examples::autoencoder {
 namespace {
 
 constexpr int64_t max_samples = 500;
-constexpr double least_deviation = 1e-3;
+constexpr double min_deviation = 1e-3;
 
 struct Moments {
   double mean = 0;
@@ -41,7 +41,7 @@ void adjust(Parameters& parameters, const std::string& layer, std::span<const Mo
   const size_t inputs = weight.size() / bias.size();
   for (size_t unit = 0; unit < bias.size(); ++unit) {
     // The scale is unknown if there are too few samples or all are equal.
-    const bool known = has[unit].deviation > least_deviation;
+    const bool known = has[unit].deviation > min_deviation;
     const double factor = known ? wanted[unit].deviation / has[unit].deviation : 1.0;
     for (float& each : weight.subspan(unit * inputs, inputs)) {
       each = static_cast<float>(static_cast<double>(each) * factor);

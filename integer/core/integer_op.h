@@ -38,11 +38,11 @@ enum class Placement : uint8_t {
 /// Operands of an integer op, in order.
 using IntegerInputs = std::span<const IntegerValue>;
 
-/// `infer` is the only place that validates; it throws GraphError. `update` gives scales, zero
-/// point and range of the value that `infer` gave, from numbers that changed since; it neither
-/// throws nor allocates. `reference` is the oracle: plain loops over integers. `optimized`
-/// returns the fast kernel, with the same result bit for bit; it reads the numbers of the op in
-/// place.
+/// `infer` is the only function that validates; it throws GraphError. `update` sets scales,
+/// zero point and range of the value that `infer` returned, from numbers changed since; it
+/// neither throws nor allocates. `reference` is the oracle: plain loops over integers.
+/// `optimized` returns the fast kernel, with the same result bit for bit; it reads the numbers
+/// of the op in place.
 template <class X>
 concept IntegerCompute = std::equality_comparable<X> && std::default_initializable<X> &&
     Described<X> && requires(const X& op, IntegerInputs inputs, const IntegerBinding& binding,

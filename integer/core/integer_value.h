@@ -11,8 +11,8 @@
 
 namespace qtape {
 
-/// The type of one value of an integer program. Codes (s8, u8, s16, u16) stand for
-/// (q - zero_point) scale, accumulators (s32, s64) for acc scale.
+/// The type of one value of an integer program. Codes (s8, u8, s16, u16) represent
+/// (q - zero_point) scale, accumulators (s32, s64) represent acc scale.
 struct IntegerValue {
   TensorType type;
   /// Codes: one f32 value. Accumulators: one, or one per index of the last axis. f32: none.
@@ -60,11 +60,11 @@ IntegerValue codes_of(const CodeGrid& grid, const Shape& shape);
 /// same dtype.
 void set_grid(IntegerValue& value, const CodeGrid& grid);
 
-/// Returns the codes `x` with the range extended to include the zero point, which padding
-/// holds.
+/// Returns the codes `x` with the range extended to include the zero point, the code of
+/// padding.
 IntegerValue with_zero_point(IntegerValue x);
 
-/// True for indices: s32 that stand for themselves, none of them negative.
+/// True for indices: s32 values that represent themselves, none of them negative.
 bool is_indices(const IntegerValue& value);
 
 /// Throws GraphError, naming the operand as `what`, unless `value` is codes.

@@ -58,13 +58,13 @@ std::string_view name_of(const IntegerOp& op);
 bool takes_epilogue(const IntegerOp& op);
 /// True if the op provides an epilogue.
 bool has_epilogue(const IntegerOp& op);
-/// Where its result may lie.
+/// Returns the memory in which the result may be placed.
 Placement placement_of(const IntegerOp& op);
 
 /// Returns the grid of the codes that the op writes, or null if they have the grid of an
 /// operand.
 const CodeGrid* grid_of(const IntegerOp& op);
-/// True if the op holds numbers of the grid of its result: the grid, or codes on it.
+/// True if the op stores the grid of its result, or codes on that grid.
 bool follows_grid(const IntegerOp& op);
 /// Returns the constant weights of the op, or null.
 const QuantizedWeights* weights_of(const IntegerOp& op);

@@ -285,18 +285,18 @@ void check_numbers(const Normalize& op, int64_t channels) {
           "scales must be finite and at least 2^-110, got {}", scale);
   }
   for (int32_t bias : elements<int32_t>(op.bias)) {
-    check(std::abs(int64_t{bias}) <= Normalize::most_bias, "biases must be within 2^30, got {}",
+    check(std::abs(int64_t{bias}) <= Normalize::max_bias, "biases must be within 2^30, got {}",
           bias);
   }
-  check(op.epsilon >= 0 && op.epsilon <= Normalize::most_epsilon,
+  check(op.epsilon >= 0 && op.epsilon <= Normalize::max_epsilon,
         "epsilon must be within 0..2^60, got {}", op.epsilon);
-  check(op.least >= one << (2 * op.shift) && op.least <= Normalize::most_epsilon,
+  check(op.least >= one << (2 * op.shift) && op.least <= Normalize::max_epsilon,
         "least must be within 4^shift..2^60, got {}", op.least);
 }
 
 }  // namespace
 
-int64_t Normalize::most_terms(DType codes) { return (most_sum - 1) / span_of(codes); }
+int64_t Normalize::max_terms(DType codes) { return (max_sum - 1) / span_of(codes); }
 
 int64_t Normalize::terms(const Shape& x) const {
   const Sets sets(*this, x);
@@ -314,12 +314,12 @@ IntegerValue Normalize::infer(IntegerInputs inputs) const {
   check(groups >= 1 && channels % groups == 0, "groups must be a divisor of {}, got {}",
         channels, groups);
   check(shift >= 0 && shift < 30, "shift must be within 0..29, got {}", shift);
-  const int64_t most = most_terms(x.type.dtype) >> shift;
+  const int64_t most = max_terms(x.type.dtype) >> shift;
   check(terms(shape) <= most, "sets of {} may have at most {} elements with shift {}, got {}",
         to_string_view(x.type.dtype), most, shift, terms(shape));
   check_numbers(*this, channels);
   // |h| <= 2^16 sqrt(n), and n < 2^23.
-  const int64_t bound = (one << (fraction + 12)) + most_bias;
+  const int64_t bound = (one << (fraction + 12)) + max_bias;
   IntegerValue y{{DType::S32, shape}, {}, 0, -bound, bound};
   for (float scale : elements<float>(scales)) y.scales.push_back(double{scale} * 0x1p-16);
   return y;
@@ -367,7 +367,7 @@ void set_numbers(Normalize& op, const IntegerValue& x, const NormNumbers& number
   const double eps = numbers.limits ? numbers.eps * numbers.eps * count / (s * s)
                                     : numbers.eps * count * count / (s * s);
   const auto fits = [&](int shift) {
-    return n << shift <= Normalize::most_terms(x.type.dtype) &&
+    return n << shift <= Normalize::max_terms(x.type.dtype) &&
            std::ldexp(eps, 2 * shift) <= 0x1p60;
   };
   op.shift = 0;

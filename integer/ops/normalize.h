@@ -18,11 +18,11 @@ struct Normalize {
 
   /// Fractional bits of normalized elements.
   static constexpr int fraction = 16;
-  static constexpr int64_t most_bias = int64_t{1} << 30;
+  static constexpr int64_t max_bias = int64_t{1} << 30;
   /// Bound of n |q| 2^shift, exclusive.
-  static constexpr int64_t most_sum = int64_t{1} << 30;
+  static constexpr int64_t max_sum = int64_t{1} << 30;
   /// Largest value of `epsilon` and `least`.
-  static constexpr int64_t most_epsilon = int64_t{1} << 60;
+  static constexpr int64_t max_epsilon = int64_t{1} << 60;
 
   int64_t groups = 1;
   bool joint = false;
@@ -58,14 +58,14 @@ struct Normalize {
   bool operator==(const Normalize&) const = default;
 
   /// Largest number of elements of a set of codes.
-  static int64_t most_terms(DType codes);
+  static int64_t max_terms(DType codes);
   /// Number of elements of a set of codes of shape `x`.
   int64_t terms(const Shape& x) const;
 };
 
-/// Real numbers of a norm, from which the integers of a `Normalize` are made.
+/// Real-valued parameters of a norm, from which the integers of a `Normalize` are computed.
 struct NormNumbers {
-  double eps = 0;       ///< added to the mean square; with `limits` the least norm
+  double eps = 0;       ///< added to the mean square; with `limits`, the smallest norm
   bool limits = false;  ///< the divisor is max(norm, eps), the norm being that of the sum of
                         ///< squares
   std::span<const float> gamma = {};  ///< [c], or empty for 1

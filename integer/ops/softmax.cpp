@@ -67,8 +67,8 @@ IntegerValue Softmax::infer(IntegerInputs inputs) const {
   const TensorType& x = inputs[0].type;
   check(x.dtype == DType::S8 && x.shape.rank() >= 1, "x must be codes s8 [..., c], got {}",
         to_string(x));
-  check(x.shape[-1] >= 1 && x.shape[-1] <= most_terms,
-        "x must have 1 to {} codes along the last axis, got {}", most_terms, to_string(x));
+  check(x.shape[-1] >= 1 && x.shape[-1] <= max_terms,
+        "x must have 1 to {} codes along the last axis, got {}", max_terms, to_string(x));
   check(beta > 0 && std::isfinite(beta), "beta must be positive and finite, got {}", beta);
   const double s = inputs[0].scales[0];
   check(difference_factor(beta, s) > 1,

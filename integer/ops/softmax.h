@@ -8,7 +8,7 @@
 namespace qtape::integer {
 
 /// exp(beta s d) in Q0.31, for the differences d = 0, -1, .. -255 of codes of scale s from the
-/// largest of their row. Differences that are too small for the arithmetic have 0.
+/// largest of their row. Entries of differences too small for the arithmetic are 0.
 using Exponentials = std::array<int32_t, 256>;
 
 /// Softmax of rows of codes, as TFLite's kernels for microcontrollers compute it.
@@ -20,7 +20,7 @@ struct Softmax {
       "scale 1/256 and zero point -128.";
 
   /// Largest extent of the last axis, for which the sum of exponentials fits s32.
-  static constexpr int64_t most_terms = 4095;
+  static constexpr int64_t max_terms = 4095;
 
   double beta = 1;
 

@@ -30,13 +30,13 @@ enum class Takes : uint8_t {
 /// Returns the value of an op with `count` operands.
 IntegerValue structure_value(IntegerInputs inputs, size_t count, Takes takes,
                              const std::function<TensorType(Inputs)>& infer);
-/// Gives y the grid of the operands and the range of all of them.
+/// Sets the grid of y to that of the operands, and its range to the union of theirs.
 void update_structure(const IntegerBinding& binding, IntegerValue& y);
 /// Returns the kernel that `forward` binds to the same codes.
 IntegerKernel structure_kernel(const IntegerBinding& binding,
                                const std::function<Kernel(const Binding&)>& forward);
 
-/// The graph op `Op` applied to codes of one grid, or to what `Takes` names; y has codes of the
+/// The graph op `Op` applied to codes of one grid, or to operands allowed by `Takes`; y has the
 /// same grid. Attributes, shapes and the fast kernel are those of `Op`; the reference is a
 /// separate loop.
 template <class Op>
@@ -74,7 +74,7 @@ IntegerKernel Structure<qtape::Concat>::reference(const IntegerBinding& binding)
 using Slice = Structure<qtape::Slice>;
 template <>
 IntegerKernel Structure<qtape::Slice>::reference(const IntegerBinding& binding) const;
-/// Codes or indices at constant places along an axis.
+/// Codes or indices at constant positions along an axis.
 using Gather = Structure<qtape::Gather>;
 template <>
 IntegerKernel Structure<qtape::Gather>::reference(const IntegerBinding& binding) const;

@@ -42,7 +42,7 @@ class IntegerProgram : public NodeList<IntegerProgram, IntegerNode> {
                     std::string label = {});
 
   Requantization requantization() const { return requantization_; }
-  /// Throws GraphError for ids that are not of this program.
+  /// Throws GraphError for ids that are not in this program.
   void set_outputs(std::vector<ProgramNodeId> outputs);
   /// Sets the outputs to the copies of those of `from`.
   void copy_outputs(const IntegerProgram& from,
@@ -78,7 +78,7 @@ std::string to_json(const IntegerProgram& program);
 /// A certificate that does not hold for its weights is such a fault.
 IntegerProgram program_from_json(std::string_view text);
 
-/// Writes a program file; an existing file survives any failure. Throws IoError.
+/// Writes a program file; on failure, an existing file is kept. Throws IoError.
 void save_program(const std::string& path, const IntegerProgram& program);
 /// Reads a program file. Throws IoError or FormatError, both beginning with the path.
 IntegerProgram load_program(const std::string& path);

@@ -17,7 +17,7 @@ namespace qtape {
 
 /// Options of a session.
 struct SessionOptions {
-  /// Run plain loops over integers in one thread: the oracle that all other kernels must equal.
+  /// Run plain loops over integers in one thread: the oracle that all other kernels must match.
   bool reference = false;
   int threads = default_threads();  ///< at least 1
   /// Values to keep; the reference keeps all.

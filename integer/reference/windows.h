@@ -25,9 +25,9 @@ struct Axis {
   bool holds(int64_t place) const { return place >= 0 && place < in; }
 };
 
-/// Attributes by axis; empty: `usual`.
-inline int64_t number(const Shape& numbers, int axis, int64_t usual) {
-  return numbers.rank() == 0 ? usual : numbers[axis];
+/// Attributes by axis; empty: `fallback`.
+inline int64_t number(const Shape& numbers, int axis, int64_t fallback) {
+  return numbers.rank() == 0 ? fallback : numbers[axis];
 }
 
 /// Windows over x [n, h, w, c] or [n, l, c]; h has extent 1 where there is one axis.

@@ -18,7 +18,7 @@ Verdict classify_norm(const Operands& operands, const integer::Normalize& op) {
   }
   const DType dtype = code_dtype(grid_of(graph, operands.form(0).quantizer).limits);
   const int64_t terms = op.terms(operands.shape(0));
-  const int64_t most = integer::Normalize::most_terms(dtype);
+  const int64_t most = integer::Normalize::max_terms(dtype);
   if (terms > most) {
     return refusal(
         fmt::format("norms of codes in {} bits may have at most {} elements in a set, "

@@ -11,7 +11,7 @@ namespace qtape {
 template <>
 struct IntegerRule<PRelu> {
   /// Entries of a table, which limits the channels of 16-bit codes.
-  static constexpr int64_t most_entries = int64_t{1} << 22;
+  static constexpr int64_t max_entries = int64_t{1} << 22;
 
   static Verdict classify(const PRelu&, const Operands& operands) {
     const Graph& graph = operands.graph();
@@ -30,7 +30,7 @@ struct IntegerRule<PRelu> {
     }
     const Grid grid = grid_of(graph, operands.form_of(codes).quantizer);
     const int64_t entries = int64_t{1} << (8 * size_of(code_dtype(grid.limits)));
-    if (rows > most_entries / entries) {
+    if (rows > max_entries / entries) {
       return refusal(
           fmt::format("its tables for {} channels of {} codes are too large", rows, entries),
           "quantize its operand to 8 bits, or share one slope");

@@ -36,4 +36,13 @@ bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, Nod
          resolve_axis(*granularity.axis, shape) == layout.axis;
 }
 
+NodeId add_rounded_bias(Graph& graph, NodeId product, NodeId bias, const std::string& label) {
+  const Node& node = graph[product];
+  if (node.operands.size() < 2) return bias;
+  const NodeId x = node.operands[0];
+  const NodeId w = node.operands[1];
+  if (!accumulators_have_grid(graph, node.op, x, w)) return bias;
+  return graph.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(graph, x), w}, label);
+}
+
 }  // namespace qtape

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "qtape/engine/graph.h"
 
@@ -15,5 +16,10 @@ std::optional<NodeId> preceding_quantizer(const Graph& graph, NodeId id);
 /// requires that the quantizer preceding x has a single scale, and that w is a quantizer with
 /// one scale or one scale per output channel.
 bool accumulators_have_grid(const Graph& graph, const Op& product, NodeId x, NodeId w);
+
+/// Adds a FakeQuantizeBias named `label` that rounds `bias` to the grid of the accumulators of
+/// the node `product`, and returns it. Returns `bias` if they have no grid.
+NodeId add_rounded_bias(Graph& graph, NodeId product, NodeId bias,
+                        const std::string& label = "");
 
 }  // namespace qtape

@@ -20,7 +20,7 @@ NamedTensors read_arrays(const std::string& path);
 /// missing name if there are several arrays.
 Tensor read_array(const std::string& place);
 
-/// Returns the array of a file that contains a single one, `all` of it. Throws ArgumentError,
+/// Returns the only array of a file whose arrays are `all`. Throws ArgumentError,
 /// which lists the names, for several.
 Tensor single_array(const std::string& path, NamedTensors all);
 

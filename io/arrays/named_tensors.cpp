@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-constexpr size_t most_names = 16;  // maximum number in a message
+constexpr size_t max_names = 16;  // maximum number in a message
 
 }  // namespace
 
@@ -27,10 +27,10 @@ void check_tensors(const NamedTensors& tensors) {
 std::string names_of(const NamedTensors& tensors) {
   if (tensors.empty()) return "none";
   std::string text;
-  for (size_t i = 0; i < std::min(tensors.size(), most_names); ++i) {
+  for (size_t i = 0; i < std::min(tensors.size(), max_names); ++i) {
     text += fmt::format("{}'{}'", i == 0 ? "" : ", ", printable(tensors[i].name));
   }
-  if (tensors.size() > most_names) text += fmt::format(", ... {} in all", tensors.size());
+  if (tensors.size() > max_names) text += fmt::format(", ... {} in all", tensors.size());
   return text;
 }
 

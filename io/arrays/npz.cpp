@@ -15,8 +15,8 @@ namespace qtape {
 namespace {
 
 constexpr std::string_view suffix = ".npy";
-constexpr uint64_t least_read = 1 << 12;
-constexpr uint64_t most_read = 1 << 20;
+constexpr uint64_t min_read = 1 << 12;
+constexpr uint64_t max_read = 1 << 20;
 // 1980-01-01 00:00, the earliest date of the zip format, which NumPy also writes.
 constexpr zip_uint16_t first_date = 1 << 5 | 1;
 /// An archive without members, which libzip does not write.
@@ -129,7 +129,7 @@ class Reader {
     const uint64_t claim = status.size;
     for (;;) {
       const uint64_t have = content.size();
-      const uint64_t want = std::clamp(std::max(claim, have) - have + 1, least_read, most_read);
+      const uint64_t want = std::clamp(std::max(claim, have) - have + 1, min_read, max_read);
       content.resize(have + want);
       const zip_int64_t got = zip_fread(file.get(), content.data() + have, want);
       if (got < 0) fail_without_memory(zip_file_get_error(file.get()));

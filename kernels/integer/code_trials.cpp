@@ -13,7 +13,7 @@ namespace qtape::kernels {
 namespace {
 
 constexpr int64_t run_length = 5;  // no multiple of the terms that are multiplied at once
-constexpr int64_t most_points = 16;
+constexpr int64_t trial_points = 16;
 
 /// True if sums of windows of two runs, or of two taps by channels, are those of plain loops.
 template <class Products>
@@ -60,7 +60,7 @@ template <class Products>
 bool all_exact() {
   // One vector of outputs, a part of one, and two with a part of a third.
   for (const int64_t n : {16, 3, 35}) {
-    for (int64_t points = 1; points <= most_points; ++points) {
+    for (int64_t points = 1; points <= trial_points; ++points) {
       if (!is_exact<Products>(n, points)) return false;
     }
   }

@@ -22,9 +22,9 @@ namespace {
 /// Upper bound of the magnitudes of weights: sums of pairs fit 16 bits, and sums of up to
 /// 65,793 terms 24. Of more terms, random signs keep them far below.
 int64_t max_weight(int64_t terms) {
-  constexpr int64_t most_in_pairs = 64;
+  constexpr int64_t max_in_pairs = 64;
   return std::clamp<int64_t>((int64_t{1} << 24) / (255 * std::max<int64_t>(1, terms)), 1,
-                             most_in_pairs);
+                             max_in_pairs);
 }
 
 /// Streams of the random numbers of a known product.

@@ -28,9 +28,12 @@ constexpr bool starts_by_magnitude(CodeLimits limits) {
 /// Affine: the n = q_max - q_min codes are divided between the signs in proportion to their
 /// sums: zp = q_min + round(n negative / sum) and
 /// s = 2 mean|x| / sqrt(n max(positive, negative) / sum).
-/// For values of one sign this is the symmetric rule with n instead of q_max.
-/// The scale is at least the floor. If all values are 0, the result is the grid of [-1, 1].
-inline QParams<double> lsq_start(const Magnitudes& seen, const Grid& grid) {
+/// For values of one sign this is the symmetric rule with n instead of q_max. Values that are
+/// not around 0 have large magnitudes in a small range: if `qparams_of` the range has a smaller
+/// scale, it is used instead. The scale is at least the floor. If all values are 0, the result
+/// is the grid of [-1, 1].
+inline QParams<double> lsq_start(const Magnitudes& seen, const ValueRange<double>& range,
+                                 const Grid& grid) {
   const auto [q_min, q_max] = grid.limits;
   const double sum = seen.sum();
   if (!(sum > 0)) return qparams_of(ValueRange<double>{-1, 1}, grid);
@@ -41,7 +44,10 @@ inline QParams<double> lsq_start(const Magnitudes& seen, const Grid& grid) {
   const double span = q_max - q_min;
   const double share = std::max(seen.positive, seen.negative) / sum;
   const double below = round_half_even(span * (seen.negative / sum));
-  return {scale_in_use(2 * mean / std::sqrt(span * share), grid), q_min + below};
+  const QParams<double> start{scale_in_use(2 * mean / std::sqrt(span * share), grid),
+                              q_min + below};
+  const QParams<double> of_range = qparams_of(range, grid);
+  return of_range.scale < start.scale ? of_range : start;
 }
 
 }  // namespace qtape::kernels

@@ -327,7 +327,7 @@ RequantizeLoop<Code> loop_of() {
             static_cast<Code>(Step<Each>::code(sum, t.at(c + k), low, high) + zero_point);
       }
     };
-    const float window = Step<Each>::window(table->least_shift);
+    const float window = Step<Each>::window(table->min_shift);
     const bool guess = sizeof(Code) == 1 && window > 0 && window <= max_window;
     for (int64_t i = 0; i < total; i += period) {
       const int64_t count = period < total - i ? period : total - i;
@@ -372,10 +372,10 @@ void RequantizeTable::assign(std::span<const Multiplier> multipliers,
     (arrays.resize(static_cast<size_t>(period)), ...);
   };
   resize(bias, accumulator_scale, output_scale, ratio, mantissa, left, right, nudge);
-  least_shift = 0;
+  min_shift = 0;
   for (const Multiplier& m : multipliers) {
     const int32_t shift = shift_of(m);
-    if (shift > 0) least_shift = least_shift == 0 ? shift : std::min(least_shift, shift);
+    if (shift > 0) min_shift = min_shift == 0 ? shift : std::min(min_shift, shift);
   }
   for (size_t i = 0; i < static_cast<size_t>(period); ++i) {
     const size_t c = i % count;

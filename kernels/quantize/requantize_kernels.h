@@ -26,7 +26,7 @@ struct RequantizeTable {
   int64_t n = 0;
   int64_t period = 0;  ///< length of the repeated arrays: a multiple of n
   /// Smallest right shift of the multipliers that shift right; 0 if none does.
-  int32_t least_shift = 0;
+  int32_t min_shift = 0;
   std::vector<int64_t> offsets;  ///< [n]
   std::vector<int32_t> bias;     ///< offsets modulo 2^32
   std::vector<float> accumulator_scale;

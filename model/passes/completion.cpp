@@ -29,7 +29,7 @@ class Completion {
 
  private:
   // Longer ways from a node to the quantizers before it are left to the next pass.
-  static constexpr int most_depth = 32;
+  static constexpr int max_depth = 32;
 
   struct Copy {
     NodeId made;
@@ -40,10 +40,10 @@ class Completion {
   /// Adds a copy of a node, again for each quantizer that it needs.
   void add(NodeId id) {
     while (true) {
-      const NodeId made = copy(id, latest_operands(id, most_depth));
+      const NodeId made = copy(id, latest_operands(id, max_depth));
       const NodeId lacking = analysis_.extend().refusal(made).unquantized;
       if (lacking.index < 0 || !quantize(lacking)) return;
-      if (latest_operands(id, most_depth) == copies_.at(id).operands) return;
+      if (latest_operands(id, max_depth) == copies_.at(id).operands) return;
     }
   }
 

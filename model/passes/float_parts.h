@@ -12,13 +12,13 @@ namespace qtape {
 std::vector<NodeId> shipped_answers(const Graph& graph);
 
 /// Returns a finding, with reason and remedy, for every node that the answers need and that has
-/// no integer form, in graph order. The graph is judged as if it had quantizers wherever
-/// integers need one, and nodes after one without integers are judged as if that node were an
-/// input. Numbers, such as scales that were never set, are not checked.
+/// no integer form, in graph order. The graph is checked as if it had quantizers wherever
+/// the integer form requires one; a node without an integer form counts as an input of the
+/// nodes after it. Numbers, such as scales that were never set, are not checked.
 std::vector<Finding> float_parts(const Graph& graph);
 
-/// Returns for each node whether another form of it may replace it: true for all nodes of a
-/// graph without quantizers, otherwise for those of `float_parts`, whose form has no integers.
+/// Returns, for each node, true if another form of it may replace it: all nodes of a
+/// graph without quantizers, otherwise the nodes of `float_parts`, which have no integer form.
 std::vector<bool> replaceable_nodes(const Graph& graph);
 
 /// Returns a finding for every node of a graph with quantizers that has no integer form only

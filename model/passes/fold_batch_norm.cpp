@@ -187,11 +187,9 @@ class Folder {
     const NodeId beta = node(id).operands[2];
     NodeId bias = leaf(to_tensor(node(beta).type, factors.shift),
                        label_behind(own_bias ? fold.bias : beta));
-    const NodeId x = operands[0];
-    if ((fold.rounded || !own_bias) &&
-        accumulators_have_grid(result_, node(fold.product).op, x, w)) {
-      bias = result_.add(FakeQuantizeBias{}, {bias, *preceding_quantizer(result_, x), w},
-                         free_label(result_[bias].label + ".quantized"));
+    if (fold.rounded || !own_bias) {
+      bias = add_rounded_bias(result_, product, bias,
+                              free_label(result_[bias].label + ".quantized"));
     }
     return add_views(fold, product, bias);
   }

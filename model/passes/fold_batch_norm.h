@@ -16,7 +16,7 @@ namespace qtape {
 ///   FoldBias, up to quantizers, become Parameters. The outputs are bit-identical to those of
 ///   the graph in evaluation, and in training with frozen norms.
 /// - A BatchNorm is folded into the product that precedes it if the weights depend on no input.
-///   A bias and changes of shape that keep the channels may stand between them. With r = gamma
+///   A bias and changes of shape that keep the channels may come between them. With r = gamma
 ///   / sqrt(running_var + eps) the bias becomes beta + (bias - running_mean) r, on the grid of
 ///   the accumulators if there was no bias or it was on that grid. Weights become w r.
 ///   Quantized weights keep their codes, and the scale of each output becomes s |r|, at least
@@ -43,8 +43,8 @@ struct FoldedNorms {
 /// Folds the BatchNorm nodes that follow a product without other readers and without
 /// quantizers. The result computes the same in evaluation, up to f32 rounding, and can be
 /// trained and quantized layer by layer. `norm_folds` gives the reasons for the norms that
-/// stay. Norms that training folds itself (BatchNormCorrection) stay, and those whose factors
-/// quantized weights with the code -2^(b-1) cannot have, of which fold_batch_norm states the
+/// stay. Norms already folded in training (BatchNormCorrection) stay, and so do norms with
+/// negative factors over quantized weights with the code -2^(b-1): fold_batch_norm states the
 /// reason. Throws GraphError if the graph cannot be evaluated.
 FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters);
 

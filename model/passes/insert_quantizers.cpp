@@ -17,7 +17,7 @@
 namespace qtape {
 namespace {
 
-constexpr int most_bits_full = 4;
+constexpr int max_bits_full = 4;
 
 template <class T>
 constexpr bool is_quantizer_op = Quantizer<T>;
@@ -139,13 +139,8 @@ class Inserter {
     if (!constant_[at(bias)]) return;
     const Op& op = graph_[bias].op;
     if (is_quantizer(op) || std::holds_alternative<FakeQuantizeBias>(op)) return;
-    const Node& product = result_[operands[0]];
-    const NodeId x = product.operands[0];
-    const NodeId w = product.operands[1];
-    if (!accumulators_have_grid(result_, product.op, x, w)) return;
-    operands[1] =
-        result_.add(FakeQuantizeBias{}, {operands[1], *preceding_quantizer(result_, x), w},
-                    free_label(label_near(graph_, bias)) + ".quantized");
+    operands[1] = add_rounded_bias(result_, operands[0], operands[1],
+                                   free_label(label_near(graph_, bias)) + ".quantized");
   }
 
   /// A correction must read the bias that is added: the rounded one, if rounding was inserted.
@@ -254,8 +249,8 @@ Graph quantize_answers(const Graph& graph, const Op& quantizer) {
   return quantize_after(graph, nodes, quantizer, quantizer);
 }
 
-CodeRange usual_weight_codes(int bits) {
-  return bits <= most_bits_full ? CodeRange::Full : CodeRange::Narrow;
+CodeRange default_weight_codes(int bits) {
+  return bits <= max_bits_full ? CodeRange::Full : CodeRange::Narrow;
 }
 
 FakeQuantize with_signed_codes(FakeQuantize quantizer) {
@@ -271,7 +266,7 @@ InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
   return {
       .weight = FakeQuantize{.bits = weight_bits,
                              .axis = 0,
-                             .range = weight_codes.value_or(usual_weight_codes(weight_bits)),
+                             .range = weight_codes.value_or(default_weight_codes(weight_bits)),
                              .denominator = Denominator::HalfSpan,
                              .scale_mode = Fixed{}},
       .input = FakeQuantize{.bits = activation_bits,

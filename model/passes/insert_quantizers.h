@@ -43,12 +43,12 @@ bool is_mean(const Graph& graph, NodeId id);
 
 /// Returns the default code range of weights: Full up to 4 bits, where an additional code
 /// matters most, otherwise Narrow.
-CodeRange usual_weight_codes(int bits);
+CodeRange default_weight_codes(int bits);
 
 /// Returns quantizers with this number of bits whose states calibration fills: symmetric for
 /// weights with one scale per output, affine and unsigned for inputs, wherever integers need
 /// them. The largest magnitude of a channel is (q_max - q_min) / 2 steps. `weight_codes` must
-/// be Narrow or Full; if empty, usual_weight_codes, and Narrow before a BatchNorm. Throws
+/// be Narrow or Full; if empty, default_weight_codes, and Narrow before a BatchNorm. Throws
 /// ArgumentError for Unsigned.
 InsertOptions calibrated_quantizers(int weight_bits, int activation_bits,
                                     std::optional<CodeRange> weight_codes = std::nullopt);

@@ -1,4 +1,5 @@
-// Rewrites layers that have integers only as other layers, before quantizers are inserted.
+// Rewrites layers that have an integer form only as other layers, before quantizers are
+// inserted.
 #pragma once
 
 #include <optional>
@@ -22,12 +23,12 @@ struct RewrittenLayers {
 /// Returns a network that computes the same in evaluation, up to f32 rounding, and whose layers
 /// have integers: scales and offsets per channel become products (`channel_products`), batch
 /// norms are folded (`fold_norms`), transposed convolutions become convolutions
-/// (`sub_pixel_convolutions`), divisions become products with the reciprocal, borders of a
-/// number of at most 256 those of 0 around the differences to it, unless only maxima read them
-/// and the number is negative, and each Softmax or LogSoftmax that is not
+/// (`sub_pixel_convolutions`), divisions become products with the reciprocal, borders with
+/// a value of at most 256 become zero borders of the differences from it, unless only maxima
+/// read them and the value is negative, and each Softmax or LogSoftmax that is not
 /// last becomes exponentials of differences and their sum. Leaves without readers are removed.
 /// Nodes that only losses need stay. Constants of scales and offsets become parameters of the
-/// products. In graphs with quantizers norms are folded where that is possible, and only nodes
+/// products. In graphs with quantizers, norms are folded where possible, and only nodes
 /// without integers are replaced; quantizers keep their scales. Throws GraphError if the graph
 /// cannot be evaluated.
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters);

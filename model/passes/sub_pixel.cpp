@@ -13,7 +13,7 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t most_operands = 64;  // of Concat
+constexpr int64_t max_operands = 64;  // of Concat
 
 /// An axis of a transposed convolution, as a convolution of phases.
 struct PhaseAxis {
@@ -88,7 +88,7 @@ class SubPixelRewriter {
     const bool known = op != nullptr && constant_[at(graph_[id].operands[1])];
     if (!known || !replaceable_[at(id)] || !has_phases(graph_[id].operands[1])) return false;
     const auto [h, w] = axes(id);
-    return h.phases * w.phases <= most_operands && std::max(h.taps, w.taps) <= most_operands;
+    return h.phases * w.phases <= max_operands && std::max(h.taps, w.taps) <= max_operands;
   }
 
   /// True unless filters have quantized codes that the filters of phases cannot have: those are

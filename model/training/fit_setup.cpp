@@ -23,7 +23,7 @@ namespace qtape {
 namespace {
 
 // With fewer bits, sums of codes that are exactly 0 cost accuracy.
-constexpr int fewest_bits_on_codes = 4;
+constexpr int min_bits_on_codes = 4;
 
 /// Returns the loss of a model after checking that the model can be trained on `dataset`.
 NodeId loss_of(const Model& model, const data::Dataset& dataset) {
@@ -40,7 +40,7 @@ std::string hash_of(const Graph& graph) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
 
-constexpr int64_t most_default_shards = 8;
+constexpr int64_t max_default_shards = 8;
 
 /// Returns the number of shards of the run that the options continue, if there is one.
 std::optional<int64_t> kept_shards(const Model& model, const FitOptions& options) {
@@ -95,9 +95,9 @@ void check_options(const FitOptions& options) {
   };
   at_least("epochs", 1, options.epochs);
   // The number of steps and of samples seen is a product of epochs.
-  constexpr int64_t most_epochs = std::numeric_limits<int32_t>::max();
-  require<ArgumentError>(options.epochs <= most_epochs, "epochs must be at most {}, got {}",
-                         most_epochs, options.epochs);
+  constexpr int64_t max_epochs = std::numeric_limits<int32_t>::max();
+  require<ArgumentError>(options.epochs <= max_epochs, "epochs must be at most {}, got {}",
+                         max_epochs, options.epochs);
   at_least("threads", 1, options.threads);
   at_least("patience", 0, options.patience);
   at_least("checkpoint_every", 0, options.checkpoint_every);
@@ -132,11 +132,9 @@ std::string warning_of_small_scales(const Model& model, const FitOptions& option
   int64_t found = 0;
   std::string first;
   for (const NodeId id : quantizers(graph)) {
-    const std::vector<NodeId>& operands = graph[id].operands;
-    const bool learned =
-        operands.size() > 1 && std::holds_alternative<Parameter>(graph[operands[1]].op);
-    if (!learned) continue;
-    const std::string& name = graph[operands[1]].label;
+    const std::vector<NodeId> trained = trained_scales(graph, id);
+    if (trained.empty()) continue;
+    const std::string& name = graph[trained.front()].label;
     const double step = largest_step(options, name);
     const auto codes = static_cast<double>(grid_of(graph, id).limits.q_max);
     for (const QParams<double>& each : qparams(graph, model.parameters(), id)) {
@@ -204,8 +202,14 @@ Shards shards_of(const Model& model, const FitOptions& options) {
   } else if (const auto kept = kept_shards(model, options)) {
     total = *kept;
   } else if (options.exchange != nullptr) {
-    total = std::clamp<int64_t>(options.batch / fewest_samples, 1, most_default_shards);
+    total = std::clamp<int64_t>(options.batch / min_samples, 1, max_default_shards);
     while (options.batch % total != 0) --total;
+    const int ranks = options.exchange->ranks();
+    require<ArgumentError>(
+        ranks <= total,
+        "{} processes need at least {} shards of a batch, and the default for a batch of {} is "
+        "{}: choose a batch with a divisor from {} to {}, or the number of shards",
+        ranks, ranks, options.batch, total, ranks, max_default_shards);
   }
   const Shards shards =
       options.exchange == nullptr ? Shards::alone(total) : Shards::of(total, *options.exchange);
@@ -213,8 +217,8 @@ Shards shards_of(const Model& model, const FitOptions& options) {
                          "batch must be a multiple of the {} shards, got {}", total,
                          options.batch);
   require<ArgumentError>(
-      total == 1 || options.batch / total >= fewest_samples,
-      "batch must have at least {} samples for each of the {} shards, got {}", fewest_samples,
+      total == 1 || options.batch / total >= min_samples,
+      "batch must have at least {} samples for each of the {} shards, got {}", min_samples,
       total, options.batch);
   return shards;
 }
@@ -364,7 +368,7 @@ Arithmetic arithmetic_for(const Graph& graph, const FitOptions& options) {
   const std::vector<NodeId> ids = quantizers(graph);
   const bool few = std::ranges::any_of(ids, [&](NodeId id) {
     const CodeLimits limits = grid_of(graph, id).limits;
-    return limits.q_max - limits.q_min < (1 << fewest_bits_on_codes) - 2;
+    return limits.q_max - limits.q_min < (1 << min_bits_on_codes) - 2;
   });
   return ids.empty() || few ? Arithmetic{} : products_of_codes();
 }

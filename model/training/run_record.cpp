@@ -25,7 +25,7 @@ void check_record(const JsonPlace& root, const RunRecord& record) {
   const Curve& loss = record.loss;
   expect("loss",
          loss.stride >= 1 && loss.stride <= longest_stride &&
-             loss.means.size() <= Curve::most_points && loss.rest_steps >= 0 &&
+             loss.means.size() <= Curve::max_points && loss.rest_steps >= 0 &&
              loss.rest_steps < loss.stride && loss.rest_finite >= 0 &&
              loss.rest_finite <= loss.rest_steps,
          "means over a stride of at least 1, and a shorter remainder");
@@ -72,7 +72,7 @@ void Curve::add(double value) {
                                   : std::nullopt);
   rest_sum = 0;
   rest_finite = rest_steps = 0;
-  if (means.size() < most_points) return;
+  if (means.size() < max_points) return;
   for (size_t i = 0; i < means.size() / 2; ++i) {
     const auto& first = means[2 * i];
     const auto& second = means[2 * i + 1];
@@ -118,10 +118,7 @@ std::string to_json(const RunRecord& record) {
 }
 
 void require_run_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  require<IoError>(!error, "{}: cannot create this folder: {}", printable(folder),
-                   error.message());
+  create_folder(folder);
   require_writable(run_file(folder));
 }
 

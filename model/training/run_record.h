@@ -24,10 +24,10 @@ enum class RunState : uint8_t {
   Failed     ///< ended by an error
 };
 
-/// Means of a series of any length, at most `most_points` of them: beyond that, pairs of means
+/// Means of a series of any length, at most `max_points` of them: beyond that, pairs of means
 /// are merged.
 struct Curve {
-  static constexpr size_t most_points = 1024;
+  static constexpr size_t max_points = 1024;
 
   int64_t stride = 1;  ///< steps per mean
   /// Mean of the finite values of steps i stride + 1 to (i + 1) stride; empty if there are

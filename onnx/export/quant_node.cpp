@@ -18,8 +18,8 @@ int64_t highest_of(const QuantRange& range) {
 }  // namespace
 
 std::optional<QuantRange> quant_range(int64_t low, int64_t high) {
-  constexpr int most_bits = 32;
-  for (int bits = 1; bits <= most_bits; ++bits) {
+  constexpr int max_bits = 32;
+  for (int bits = 1; bits <= max_bits; ++bits) {
     for (const bool is_signed : {false, true}) {
       for (const bool narrow : {false, true}) {
         // A signed bit and a narrow unsigned one have other meanings.

@@ -9,7 +9,7 @@
 namespace qtape {
 
 int64_t batch_times(int64_t factor) {
-  require<FormatError>(factor >= 1 && factor <= most_batches,
+  require<FormatError>(factor >= 1 && factor <= max_batches,
                        "{} times the batch exceeds the largest tensor", factor);
   return onnx_batch + (factor - 1);
 }
@@ -66,7 +66,7 @@ std::optional<int64_t> multiple(int64_t a, int64_t b) {
   const int64_t times = is_batch(a) ? b : a;
   const int64_t factor = batch_factor(is_batch(a) ? a : b);
   if (times == 0) return 0;
-  if (times < 0 || times > most_batches / factor) return std::nullopt;
+  if (times < 0 || times > max_batches / factor) return std::nullopt;
   return batch_times(factor * times);
 }
 
@@ -95,7 +95,7 @@ struct Bounds {
     if (!is_batch(number)) return;
     least = batch_factor(number);
     most = INT64_MAX;
-    if (samples > 0 && least <= most_batches / samples) least = most = least * samples;
+    if (samples > 0 && least <= max_batches / samples) least = most = least * samples;
   }
 };
 

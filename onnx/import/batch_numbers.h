@@ -10,11 +10,11 @@ namespace qtape {
 
 /// Stands for the batch extent. The next numbers stand for 2, 3, ... times the batch extent.
 inline constexpr int64_t onnx_batch = -(int64_t{1} << 62);
-inline constexpr int64_t most_batches = int64_t{1} << 48;
+inline constexpr int64_t max_batches = int64_t{1} << 48;
 
 /// True for the batch extent and its multiples.
 inline bool is_batch(int64_t number) {
-  return number >= onnx_batch && number < onnx_batch + most_batches;
+  return number >= onnx_batch && number < onnx_batch + max_batches;
 }
 /// Returns the factor of a multiple of the batch extent.
 inline int64_t batch_factor(int64_t number) { return number - onnx_batch + 1; }

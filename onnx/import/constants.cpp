@@ -17,7 +17,7 @@ struct ConstantOperators : OnnxOperators {
   void one_hot();
 };
 
-constexpr float most_classes = 4096;  // of OneHot, whose table is a square
+constexpr float max_classes = 4096;  // of OneHot, whose table is a square
 
 }  // namespace
 
@@ -92,8 +92,8 @@ void ConstantOperators::shape() {
     extents[0] = batch_times(extents[0]);
   }
   const auto rank = std::ssize(extents);
-  const auto within = [&](const char* name, int64_t usual) {
-    const int64_t at = node.integer(name, usual);
+  const auto within = [&](const char* name, int64_t fallback) {
+    const int64_t at = node.integer(name, fallback);
     return std::clamp<int64_t>(at < 0 ? std::max(at, -rank) + rank : at, 0, rank);
   };
   const int64_t start = within("start", 0), end = within("end", rank);
@@ -139,8 +139,8 @@ void ConstantOperators::one_hot() {
     return floats;
   };
   const float depth = numbers(1, 1)[0];
-  require<FormatError>(depth >= 1 && depth <= most_classes && depth == std::floor(depth),
-                       "the depth must be an integer in 1..{}, got {}", most_classes, depth);
+  require<FormatError>(depth >= 1 && depth <= max_classes && depth == std::floor(depth),
+                       "the depth must be an integer in 1..{}, got {}", max_classes, depth);
   const std::vector<float> values = numbers(2, 2);
   const auto rows = static_cast<int64_t>(depth);
   to.expect_room(rows * rows);

@@ -84,10 +84,10 @@ std::string value_of(const onnx::TensorProto& tensor, const char* key) {
   return {};
 }
 
-/// Returns the entry `key` of the place of a tensor's data; `usual` if absent.
-int64_t number_of(const onnx::TensorProto& tensor, const char* key, int64_t usual) {
+/// Returns the entry `key` of the place of a tensor's data; `fallback` if absent.
+int64_t number_of(const onnx::TensorProto& tensor, const char* key, int64_t fallback) {
   const std::string text = value_of(tensor, key);
-  if (text.empty()) return usual;
+  if (text.empty()) return fallback;
   int64_t number = -1;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);

@@ -165,9 +165,9 @@ void NumberFolds::invert() {
 void NumberFolds::clip() {
   const OnnxConstant& a = input(0);
   require<FormatError>(a.is_float, "Clip of integers is not supported");
-  const auto bound = [&](const char* name, int k, float usual) {
-    if (node.has(name)) return node.real(name, usual);
-    return has(k) ? to.floats(node, k, 1)[0] : usual;
+  const auto bound = [&](const char* name, int k, float fallback) {
+    if (node.has(name)) return node.real(name, fallback);
+    return has(k) ? to.floats(node, k, 1)[0] : fallback;
   };
   const float low = bound("min", 1, -std::numeric_limits<float>::infinity());
   const float high = bound("max", 2, std::numeric_limits<float>::infinity());

@@ -13,9 +13,9 @@
 namespace qtape {
 namespace {
 
-constexpr int most_nodes = 100'000;
-constexpr int most_nested = 64;
-constexpr int64_t most_times = 16;  // bytes of nodes, as a multiple of the file
+constexpr int max_nodes = 100'000;
+constexpr int max_nested = 64;
+constexpr int64_t max_times = 16;  // bytes of nodes, as a multiple of the file
 constexpr int64_t few_bytes = 1 << 20;
 constexpr int64_t first_stable_opset = 13;  // later opsets read the same nodes alike
 
@@ -104,7 +104,7 @@ class Inliner {
   explicit Inliner(onnx::ModelProto& model)
       : model_(model),
         opset_(opset_of(model)),
-        bytes_left_(most_times * static_cast<int64_t>(model.ByteSizeLong()) + few_bytes) {
+        bytes_left_(max_times * static_cast<int64_t>(model.ByteSizeLong()) + few_bytes) {
     for (const onnx::FunctionProto& each : model.functions()) {
       functions_.emplace(Key{domain_of(each.domain()), each.name(),
                              overload_of(each, function_overload_field)},
@@ -153,7 +153,7 @@ class Inliner {
 
   void spend(const onnx::NodeProto& node) {
     bytes_left_ -= static_cast<int64_t>(node.ByteSizeLong());
-    require<FormatError>(bytes_left_ >= 0 && std::ssize(nodes_) < most_nodes,
+    require<FormatError>(bytes_left_ >= 0 && std::ssize(nodes_) < max_nodes,
                          "the bodies of its functions are too large for the file");
   }
 
@@ -173,8 +173,8 @@ class Inliner {
     }
     const auto again = std::ranges::find(calls_, function);
     require<FormatError>(again == calls_.end(), "function '{}' calls itself", function->name());
-    require<FormatError>(std::ssize(calls_) < most_nested,
-                         "more than {} functions call each other", most_nested);
+    require<FormatError>(std::ssize(calls_) < max_nested,
+                         "more than {} functions call each other", max_nested);
     calls_.push_back(function);
     add_body(node, *function);
     calls_.pop_back();

@@ -12,10 +12,10 @@ namespace {
 
 /// Returns the inputs of a node, and the names that its branches read.
 std::vector<std::string> inputs_of(const onnx::NodeProto& node, int depth = 0) {
-  constexpr int most_depth = 8;
+  constexpr int max_depth = 8;
   std::vector<std::string> names(node.input().begin(), node.input().end());
   for (const auto& attribute : node.attribute()) {
-    if (!attribute.has_g() || depth >= most_depth) continue;
+    if (!attribute.has_g() || depth >= max_depth) continue;
     for (const onnx::NodeProto& inner : attribute.g().node()) {
       for (std::string& each : inputs_of(inner, depth + 1)) names.push_back(std::move(each));
     }
@@ -81,16 +81,16 @@ std::optional<double> OnnxGraphView::number(const std::string& name) const {
 
 void OnnxGraphView::multiply(OnnxFactors& product, const std::string& name,
                              const std::set<std::string>& whole, int depth) const {
-  constexpr int most_depth = 6;
-  constexpr size_t most_values = 8;
-  if (product.values.size() > most_values) return;
+  constexpr int max_depth = 6;
+  constexpr size_t max_values = 8;
+  if (product.values.size() > max_values) return;
   if (const auto constant = number(name)) {
     product.number *= *constant;
     return;
   }
   const auto both = [&](std::string_view type) {
     const std::vector<std::string> found = operands(name, type);
-    const bool followed = !whole.contains(name) && depth < most_depth;
+    const bool followed = !whole.contains(name) && depth < max_depth;
     return followed && found.size() == 2 ? found : std::vector<std::string>{};
   };
   for (const std::string& each : both("Mul")) multiply(product, each, whole, depth + 1);

@@ -225,7 +225,8 @@ void require_unique_names(const onnx::GraphProto& graph) {
 }
 
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
-                        std::vector<std::string>* notes, const OnnxImportOptions& options) {
+                        std::vector<std::string>* notes, const OnnxImportOptions& options,
+                        const std::set<std::string>& rounded) {
   const std::map<int, std::string> calls = inline_functions(model);
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
   // A file with calls that could not be inlined is refused.
@@ -238,7 +239,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   const std::set<std::string> tensors = tensor_names(graph);
   const std::vector<std::string> cast =
       declare_float_inputs(*model.mutable_graph(), live, tensors);
-  OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files));
+  OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files), rounded);
   for (const auto& value : graph.value_info()) importer.declare(value);
   for (const auto& output : graph.output()) importer.declare(output);
   const std::vector<int> others = add_constants(importer, graph, live, calls);
@@ -259,25 +260,37 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
     const std::vector<std::string>& codes = importer.notes();
     notes->insert(notes->end(), codes.begin(), codes.end());
   }
-  return needed_part(with_rounded_biases(result, importer.values(), notes), importer.values());
+  const Graph rounded_biases = with_rounded_biases(result, importer.values(), notes);
+  return needed_part(with_activations(rounded_biases, importer.values(), notes),
+                     importer.values());
 }
 
-SavedModel parse(std::string_view bytes, std::string_view name, OnnxDataFiles files,
+/// Reads a model in which the constants `rounded` are rounded, see OnnxImporter.
+SavedModel parse_rounded(std::string_view bytes, OnnxDataFiles files,
+                         std::vector<std::string>* notes, const OnnxImportOptions& options,
+                         const std::set<std::string>& rounded) {
+  ArenaModel owner;
+  onnx::ModelProto& model = *owner;
+  require<FormatError>(static_cast<int64_t>(bytes.size()) <= largest_file &&
+                           model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+                           model.has_graph(),
+                       "is not an ONNX model");
+  require_unique_names(model.graph());
+  return import_graph(model, static_cast<int64_t>(bytes.size()), std::move(files), notes,
+                      options, rounded);
+}
+
+SavedModel parse(std::string_view bytes, std::string_view name, const OnnxDataFiles& files,
                  std::vector<std::string>* notes, const OnnxImportOptions& options) {
   // Protobuf's own messages are suppressed; our error replaces them.
   const google::protobuf::LogSilencer silence;
   const FloatEnvironment floats;
   try {
-    ArenaModel owner;
-    onnx::ModelProto& model = *owner;
-    require<FormatError>(
-        static_cast<int64_t>(bytes.size()) <= largest_file &&
-            model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-            model.has_graph(),
-        "is not an ONNX model");
-    require_unique_names(model.graph());
-    return import_graph(model, static_cast<int64_t>(bytes.size()), std::move(files), notes,
-                        options);
+    try {
+      return parse_rounded(bytes, files, notes, options, {});
+    } catch (const OnnxUnrounded& found) {
+      return parse_rounded(bytes, files, notes, options, found.names);
+    }
   } catch (const Error& error) {
     fail<FormatError>("{}: {}", name, error.what());
   }

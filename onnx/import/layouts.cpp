@@ -49,10 +49,10 @@ namespace {
 /// it, also of nested ones. Returns false if a part is cut.
 bool append_parts(const Graph& graph, NodeId id, int64_t begin, int64_t end,
                   std::vector<NodeId>& parts, int depth = 0) {
-  constexpr int most_depth = 8;
+  constexpr int max_depth = 8;
   const Node& node = graph[id];
   const auto* concat = std::get_if<Concat>(&node.op);
-  if (concat == nullptr || depth > most_depth || node.type.shape.rank() != 2 ||
+  if (concat == nullptr || depth > max_depth || node.type.shape.rank() != 2 ||
       (concat->axis != 1 && concat->axis != -1)) {
     return false;
   }
@@ -131,7 +131,7 @@ NodeId OnnxImporter::shaped(NodeId id, std::vector<int64_t> shape) {
 namespace {
 
 /// Largest extent along which elements are moved by a Gather.
-constexpr int64_t most_gathered = 4096;
+constexpr int64_t max_gathered = 4096;
 
 }  // namespace
 
@@ -145,7 +145,7 @@ NodeId OnnxImporter::arranged(const OnnxValue& value, std::span<const int> order
   const auto extents = graph_[value.id].type.shape.extents();
   const std::vector<int64_t> stored(extents.begin(), extents.end());
   if (stored == wanted) {
-    MovedIndices along = along_one_axis(steps, stored, most_gathered);
+    MovedIndices along = along_one_axis(steps, stored, max_gathered);
     if (along.axis > 0) {
       return add(Gather{.axis = along.axis, .indices = std::move(along.indices)}, {value.id});
     }

@@ -71,8 +71,15 @@ std::optional<NodeId> OnnxImporter::known_parameter(const std::string& name,
 NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
                                    std::vector<float> numbers, const std::string& layer,
                                    std::string_view part) {
+  return with_quantizer(
+      name, add_float_parameter(name, std::move(shape), std::move(numbers), layer, part));
+}
+
+NodeId OnnxImporter::add_float_parameter(const std::string& name, Shape shape,
+                                         std::vector<float> numbers, const std::string& layer,
+                                         std::string_view part) {
   Tensor tensor = Tensor::of<float>(shape, numbers);
-  if (const auto known = known_parameter(name, tensor)) return with_quantizer(name, *known);
+  if (const auto known = known_parameter(name, tensor)) return *known;
   // PyTorch numbers computed constants: weights with a folded norm, and transposed ones.
   const bool numbered = name.find("::") != std::string::npos && !layer.empty();
   const std::string wanted =
@@ -84,7 +91,7 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
                     printable(name), graph_[other->second].label, graph_[id].label));
   }
   leaves_.emplace(name, id);
-  return with_quantizer(name, id);
+  return id;
 }
 
 NodeId OnnxImporter::with_quantizer(const std::string& name, NodeId parameter) {
@@ -173,16 +180,18 @@ int OnnxImporter::channels_axis(int rank) const {
 }
 
 void OnnxImporter::note_codes(const std::vector<std::string>& outputs) {
+  OnnxUnrounded unrounded;
   for (const auto& [name, constant] : constants_) {
     if (!constant.codes || constant.codes->of_sums() || kept_codes_.contains(name)) continue;
-    if (constant.unrounded) {
-      problems_.add_tensor(name, "a node that reads it cannot have a QuantizeLinear before it");
+    if (!constant.unrounded.empty()) {
+      unrounded.names.insert(constant.unrounded);
     } else if (constant.shape.elements() > 1) {
       notes_.push_back(
           fmt::format("'{}' becomes floats: a node that reads it has no quantizer for it",
                       printable(name)));
     }
   }
+  if (!unrounded.names.empty()) throw unrounded;
   for (const std::string& name : outputs) {
     if (!coded_.contains(name)) continue;
     notes_.push_back(fmt::format("output '{}' becomes the floats that its codes represent",
@@ -211,8 +220,8 @@ std::vector<int64_t> OnnxImporter::integers(const OnnxNode& node, int k) const {
   return found.integers;
 }
 
-int64_t OnnxImporter::integer(const OnnxNode& node, int k, int64_t usual) const {
-  if (!has_input(node, k)) return usual;
+int64_t OnnxImporter::integer(const OnnxNode& node, int k, int64_t fallback) const {
+  if (!has_input(node, k)) return fallback;
   const std::vector<int64_t> numbers = integers(node, k);
   require<FormatError>(numbers.size() == 1, "input {} must be one integer, got {}", k,
                        numbers.size());

@@ -42,11 +42,11 @@ struct NormOperators : OnnxOperators {
   void give_rows(NormRows rows, NodeId normalized);
   void expect_factors();
   void expect_shape(const OnnxValue& a) const;
-  std::vector<float> factors(int k, float usual, const OnnxValue& a,
+  std::vector<float> factors(int k, float fallback, const OnnxValue& a,
                              const std::vector<int>& axes) const;
   NodeId leaf(int k, const std::vector<float>& numbers, const std::string& label,
               std::string_view part);
-  NodeId row_leaf(int k, float usual, const NormRows& rows, const std::string& label,
+  NodeId row_leaf(int k, float fallback, const NormRows& rows, const std::string& label,
                   std::string_view part);
   void by_group(OnnxValue a, int64_t groups, double eps);
 };
@@ -129,11 +129,11 @@ void NormOperators::expect_shape(const OnnxValue& a) const {
 }
 
 /// Returns input `k` for each element of the axes, in ONNX order.
-std::vector<float> NormOperators::factors(int k, float usual, const OnnxValue& a,
+std::vector<float> NormOperators::factors(int k, float fallback, const OnnxValue& a,
                                           const std::vector<int>& axes) const {
   int64_t n = 1;
   for (const int axis : axes) n *= a.shape[static_cast<size_t>(axis)];
-  std::vector<float> all(static_cast<size_t>(n), usual);
+  std::vector<float> all(static_cast<size_t>(n), fallback);
   if (!to.has_input(node, k)) return all;
   const OnnxConstant& constant = to.constant(node, k);
   std::vector<int64_t> extents(constant.shape.extents().begin(),
@@ -175,13 +175,14 @@ NodeId NormOperators::leaf(int k, const std::vector<float>& numbers, const std::
   // Constants of nodes are named after those.
   const std::string& name = node.input(k);
   const bool unnamed = name.starts_with('/') && !label.empty();
-  return to.add_parameter(unnamed ? fmt::format("{}.{}", label, part) : name, shape, numbers,
-                          label, part);
+  // Norms compute with float factors, also with those that come from codes.
+  return to.add_float_parameter(unnamed ? fmt::format("{}.{}", label, part) : name, shape,
+                                numbers, label, part);
 }
 
-NodeId NormOperators::row_leaf(int k, float usual, const NormRows& rows,
+NodeId NormOperators::row_leaf(int k, float fallback, const NormRows& rows,
                                const std::string& label, std::string_view part) {
-  const std::vector<float> all = factors(k, usual, rows.value, rows.axes);
+  const std::vector<float> all = factors(k, fallback, rows.value, rows.axes);
   std::vector<float> stored;
   for (const size_t from : rows.order) stored.push_back(all[from]);
   return leaf(k, stored, label, part);
@@ -234,7 +235,7 @@ void NormOperators::by_group(OnnxValue a, int64_t groups, double eps) {
                        "the number of groups, {}, does not divide {} channels", groups,
                        channels);
   a = a.rank() == 2 ? to.to_same(a) : to.to_channels_last(a);
-  const auto numbers = [&](int k, float usual) {
+  const auto numbers = [&](int k, float fallback) {
     const bool given = to.has_input(node, k);
     // Until opset 20, GroupNormalization has numbers for each group.
     if (given && channels != groups && to.constant(node, k).shape == Shape{groups}) {
@@ -244,7 +245,7 @@ void NormOperators::by_group(OnnxValue a, int64_t groups, double eps) {
       }
       return repeated;
     }
-    return factors(k, usual, a, {1});
+    return factors(k, fallback, a, {1});
   };
   const std::string label = to.layer_label(node);
   const NodeId gamma = leaf(1, numbers(1, 1), label, "weight");

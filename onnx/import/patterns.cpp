@@ -99,9 +99,9 @@ class Activations {
     }
     if (const auto* gated = view_.node_of(gate, "HardSigmoid")) {
       const OnnxNode node(*gated);
-      const bool usual = nearly_equal(double{node.real("alpha", 0.2f)}, 1.0 / 6) &&
-                         node.real("beta", 0.5f) == 0.5f;
-      if (usual) return Activation{"HardSwish", gated->input(0)};
+      const bool hard_swish = nearly_equal(double{node.real("alpha", 0.2f)}, 1.0 / 6) &&
+                              node.real("beta", 0.5f) == 0.5f;
+      if (hard_swish) return Activation{"HardSwish", gated->input(0)};
     }
     return {};
   }
@@ -221,8 +221,8 @@ class LocalResponses {
 
   /// Returns the node from which `name` is reshaped, also through a branch on an extent.
   const onnx::NodeProto* origin(std::string name) const {
-    constexpr int most_steps = 8;
-    for (int k = 0; k < most_steps; ++k) {
+    constexpr int max_steps = 8;
+    for (int k = 0; k < max_steps; ++k) {
       const onnx::NodeProto* node = view_.node_of(name);
       if (node == nullptr || node->input_size() < 1) return nullptr;
       const std::string& type = node->op_type();
@@ -284,9 +284,9 @@ class LocalResponses {
 
   /// True if one of the constants from which `name` is computed holds these integers.
   bool comes_from(const std::string& name, const std::vector<int64_t>& numbers) const {
-    constexpr size_t most_names = 64;
+    constexpr size_t max_names = 64;
     std::vector<std::string> names = {name};
-    for (size_t k = 0; k < names.size() && k < most_names; ++k) {
+    for (size_t k = 0; k < names.size() && k < max_names; ++k) {
       const onnx::TensorProto* tensor = view_.tensor(names[k]);
       if (tensor != nullptr && tensor->data_type() == onnx::TensorProto::INT64 &&
           tensor->data_location() != onnx::TensorProto::EXTERNAL && holds(*tensor, numbers)) {

@@ -125,9 +125,9 @@ void PointwiseOperators::shrink() {
 
 void PointwiseOperators::clip() {
   if (to.holds_codes(node.input(0))) return clip_onnx_codes(*this);
-  const auto bound = [&](const char* name, int k, double usual) {
+  const auto bound = [&](const char* name, int k, double fallback) {
     if (node.has(name)) return double{node.real(name, 0)};
-    return to.has_input(node, k) ? double{to.floats(node, k, 1)[0]} : usual;
+    return to.has_input(node, k) ? double{to.floats(node, k, 1)[0]} : fallback;
   };
   const double low = std::max(bound("min", 1, -float_max), -float_max);
   const double high = std::min(bound("max", 2, float_max), float_max);

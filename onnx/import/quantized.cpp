@@ -69,6 +69,43 @@ CodeRange range_of(const OnnxCodes& codes) {
   return codes.is_signed ? CodeRange::Full : CodeRange::Unsigned;
 }
 
+/// Index of the scale of each element of a constant.
+class ScaleIndex {
+ public:
+  ScaleIndex(const OnnxCodes& codes, const Shape& shape)
+      : single_(codes.scales.size() == 1), blocked_(codes.block > 0) {
+    if (single_) return;
+    for (int k = codes.axis + 1; k < shape.rank(); ++k) inner_ *= shape[k];
+    extent_ = shape[codes.axis];
+    block_ = std::max<int64_t>(codes.block, 1);
+  }
+
+  size_t of(int64_t element) const {
+    if (single_) return 0;
+    const int64_t along = element / inner_ % extent_ / block_;
+    // Without blocks there is one scale for all elements at an index of the axis.
+    if (!blocked_) return static_cast<size_t>(along);
+    const int64_t before = element / (inner_ * extent_) * (extent_ / block_);
+    return static_cast<size_t>((before + along) * inner_ + element % inner_);
+  }
+
+ private:
+  bool single_, blocked_;
+  int64_t inner_ = 1, extent_ = 1, block_ = 1;
+};
+
+/// Rounds the floats of a constant to codes.
+void round(OnnxConstant& constant, const OnnxCodes& codes) {
+  const Grid grid = grid_of(quantizer_for(codes, 0));
+  const ScaleIndex scales(codes, constant.shape);
+  for (size_t i = 0; i < constant.floats.size(); ++i) {
+    const size_t scale = scales.of(static_cast<int64_t>(i));
+    const QParams<float> q{codes.scales[scale], static_cast<float>(codes.zero_points[scale])};
+    float& value = constant.floats[i];
+    value = kernels::value_of(kernels::code_of(value, q, grid), q);
+  }
+}
+
 std::string text_of(const OnnxCodes& codes) {
   const auto many = [](const auto& numbers) {
     return numbers.size() == 1 ? fmt::format("{}", numbers[0])
@@ -239,13 +276,12 @@ void CodeOperators::quantize_constant(OnnxConstant found, int32_t type) {
   expect(found.is_float, "input 0 must be floats");
   settle();
   OnnxCodes own = codes(1, type, &found.shape);
-  found.unrounded = true;
-  if (found.shape.elements() == 1 && !own.of_sums()) {
-    // A number becomes an attribute, which no quantizer rounds.
-    const QParams<float> q{own.scales[0], static_cast<float>(own.zero_points[0])};
-    const float code = kernels::code_of(found.floats[0], q, grid_of(quantizer_for(own, 0)));
-    found.floats[0] = kernels::value_of(code, q);
-    found.unrounded = false;
+  // A number becomes an attribute, which no quantizer rounds.
+  const bool attribute = found.shape.elements() == 1 && !own.of_sums();
+  if (attribute || to.is_rounded(node.output(0))) {
+    round(found, own);
+  } else {
+    found.unrounded = node.output(0);
   }
   const int64_t lowest = own.lowest(), half = int64_t{1} << (own.bits - 1);
   found.is_centered = std::ranges::all_of(own.zero_points,
@@ -293,21 +329,11 @@ void CodeOperators::dequantize_constant(const OnnxConstant& stored) {
 
 OnnxConstant CodeOperators::values_of(const OnnxConstant& stored, const OnnxCodes& codes) {
   OnnxConstant values{.shape = stored.shape, .codes = codes, .is_centered = true};
-  const bool single = codes.scales.size() == 1;
-  int64_t inner = 1;
-  for (int k = codes.axis + 1; k < stored.shape.rank(); ++k) inner *= stored.shape[k];
-  const int64_t extent = single ? 1 : stored.shape[codes.axis];
-  const int64_t block = std::max<int64_t>(codes.block, 1);
+  const ScaleIndex scales(codes, stored.shape);
+  const int64_t half = int64_t{1} << (codes.bits - 1);
   for (int64_t i = 0; i < std::ssize(stored.integers); ++i) {
-    const int64_t along = i / inner % extent / block;
-    // Without blocks there is one scale for all elements at an index of the axis.
-    const int64_t at =
-        codes.block == 0
-            ? along
-            : (i / (inner * extent) * (extent / block) + along) * inner + i % inner;
-    const auto scale = static_cast<size_t>(single ? 0 : at);
+    const size_t scale = scales.of(i);
     const int64_t code = stored.integers[static_cast<size_t>(i)] - codes.zero_points[scale];
-    const int64_t half = int64_t{1} << (codes.bits - 1);
     values.is_centered = values.is_centered && code >= -half && code < half;
     values.floats.push_back(static_cast<float>(code) * codes.scales[scale]);
   }

@@ -47,4 +47,11 @@ NodeId add_onnx_quantizer(OnnxImporter& to, const OnnxNode& node, NodeId x,
 Graph with_rounded_biases(const Graph& graph, const std::map<std::string, Tensor>& values,
                           std::vector<std::string>* notes);
 
+/// Adds a Relu before quantizers whose lowest code is 0, or a Clamp if the highest one is 6,
+/// unless their operand is never negative or a leaf: ONNX Runtime removes activations that such
+/// codes replace, but without quantizers the model needs them. Codes stay the same. Adds a note
+/// with their number, unless `notes` is null.
+Graph with_activations(const Graph& graph, const std::map<std::string, Tensor>& values,
+                       std::vector<std::string>* notes);
+
 }  // namespace qtape

@@ -41,8 +41,8 @@ struct RecurrentOperators : OnnxOperators {
 
 }  // namespace
 
-/// Checks what changes the computation. Clipping and activations other than the usual ones are
-/// refused.
+/// Checks what changes the computation. Clipping and activations other than the default ones
+/// are refused.
 void RecurrentOperators::check_attributes(Kind kind, int64_t directions) {
   for (const char* unused : {"activation_alpha", "activation_beta", "clip"}) {
     expect(!node.has(unused), "attribute {} is not supported", unused);
@@ -52,16 +52,16 @@ void RecurrentOperators::check_attributes(Kind kind, int64_t directions) {
     expect(!to.has_input(node, 7), "peepholes are not supported");
   }
   const auto given = node.texts("activations");
-  std::vector<std::string> usual = {"Sigmoid", "Tanh"};
-  if (kind == Kind::Lstm) usual.push_back("Tanh");
+  std::vector<std::string> defaults = {"Sigmoid", "Tanh"};
+  if (kind == Kind::Lstm) defaults.push_back("Tanh");
   for (size_t k = 0; given && k < given->size(); ++k) {
     const std::string& name = (*given)[k];
     const bool relu = kind == Kind::Rnn && name == "Relu" && name == (*given)[0];
     const bool known = kind == Kind::Rnn ? name == "Tanh" && name == (*given)[0]
-                                         : name == usual[k % usual.size()];
+                                         : name == defaults[k % defaults.size()];
     expect(known || relu, "the activation {} is not supported", printable(name));
   }
-  const size_t count = kind == Kind::Rnn ? 1 : usual.size();
+  const size_t count = kind == Kind::Rnn ? 1 : defaults.size();
   expect(!given || given->size() == count * static_cast<size_t>(directions),
          "expected {} activations", count * static_cast<size_t>(directions));
 }

@@ -257,8 +257,8 @@ void SequenceOperators::shape() {
   std::vector<int64_t> extents = a.shape;
   extents[static_cast<size_t>(a.batch)] = batch_times(a.shape[static_cast<size_t>(a.batch)]);
   const auto count = std::ssize(extents);
-  const auto place = [&](const char* name, int64_t usual) {
-    const int64_t at = node.integer(name, usual);
+  const auto place = [&](const char* name, int64_t fallback) {
+    const int64_t at = node.integer(name, fallback);
     return std::clamp<int64_t>(at < 0 ? at + count : at, 0, count);
   };
   const int64_t start = place("start", 0), end = std::max(start, place("end", count));

@@ -38,8 +38,9 @@ struct WindowOperators : OnnxOperators {
 }  // namespace
 
 std::vector<int64_t> of_axes(const OnnxNode& node, const char* name, size_t count,
-                             int64_t usual) {
-  std::vector<int64_t> found = node.integers(name).value_or(std::vector<int64_t>(count, usual));
+                             int64_t fallback) {
+  std::vector<int64_t> found =
+      node.integers(name).value_or(std::vector<int64_t>(count, fallback));
   require<FormatError>(found.size() == count, "attribute {} has {} numbers, expected {}", name,
                        found.size(), count);
   return found;
@@ -162,8 +163,8 @@ void WindowOperators::average_channels() {
   const OnnxValue a = to.to_same(x());
   const Windows over = windows_of(node, 3);
   const std::vector<int64_t> kernel = of_axes(node, "kernel_shape", 3, 0);
-  const auto only_first = [](const std::vector<int64_t>& numbers, int64_t usual) {
-    return numbers[1] == usual && numbers[2] == usual;
+  const auto only_first = [](const std::vector<int64_t>& numbers, int64_t expected) {
+    return numbers[1] == expected && numbers[2] == fallback;
   };
   require<FormatError>(a.shape[1] == 1 && only_first(kernel, 1) &&
                            only_first(over.strides, 1) && only_first(over.begin, 0) &&

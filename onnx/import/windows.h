@@ -18,10 +18,10 @@ struct Windows {
   Padding padding = Padding::Valid;
 };
 
-/// Returns the attribute `name`, one number for each of `count` axes; `usual` for all axes if
-/// absent. Throws FormatError for a wrong number of values.
+/// Returns the attribute `name`, one number for each of `count` axes; `fallback` for all axes
+/// if absent. Throws FormatError for a wrong number of values.
 std::vector<int64_t> of_axes(const OnnxNode& node, const char* name, size_t count,
-                             int64_t usual);
+                             int64_t fallback);
 
 /// Returns the windows of `node` along `axes` axes; for SAME_LOWER without its padding. Throws
 /// FormatError for a wrong number of values.

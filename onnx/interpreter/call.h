@@ -33,10 +33,10 @@ struct Call {
     require<FormatError>(found != nullptr, "input {} has elements of another type", k);
     return *found;
   }
-  /// Returns the only element of input `k`, or `usual` if it is omitted.
+  /// Returns the only element of input `k`, or `fallback` if it is omitted.
   template <class T>
-  T scalar(size_t k, T usual) const {
-    if (!has(k)) return usual;
+  T scalar(size_t k, T fallback) const {
+    if (!has(k)) return fallback;
     require<FormatError>(of<T>(k).size() == 1, "input {} must be one number", k);
     return of<T>(k)[0];
   }

@@ -27,8 +27,8 @@ Windows2d windows_of(const Call& c, const Extents& kernel) {
   require<FormatError>(
       c.node.text("auto_pad", "NOTSET") == "NOTSET" && c.node.integer("ceil_mode", 0) == 0,
       "auto_pad and ceil_mode are not supported");
-  const auto attribute = [&](const char* name, size_t count, int64_t usual) {
-    const Extents all = c.node.integers(name).value_or(Extents(count, usual));
+  const auto attribute = [&](const char* name, size_t count, int64_t fallback) {
+    const Extents all = c.node.integers(name).value_or(Extents(count, fallback));
     require<FormatError>(all.size() == count, "{} has {} numbers, expected {}", name,
                          all.size(), count);
     return all;

@@ -328,7 +328,7 @@ constexpr WholeBatch whole_batch_of() {
 }
 
 /// True if index i along axis 0 of the output depends on other indices along axis 0 of operands
-/// with as many of them, declared by ops as `bool mixes_samples(Inputs) const`.
+/// with the same extent, declared by ops as `bool mixes_samples(Inputs) const`.
 template <class X>
 bool mixes_samples(const X& op, Inputs inputs) {
   if constexpr (requires { op.mixes_samples(inputs); }) {

@@ -32,8 +32,8 @@ class Facts {
   size_t count_;
 };
 
-/// Documentation of an op. All members are required: omitting one does not compile. An op for
-/// which there is nothing to state writes so.
+/// Documentation of an op. All members are required: omitting one does not compile. If there
+/// is nothing to document, write that.
 struct OpDocs {
   Facts summary;
   Facts formula;

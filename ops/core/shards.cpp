@@ -9,7 +9,7 @@
 namespace qtape {
 namespace {
 
-constexpr int64_t most_shards = 1024;
+constexpr int64_t max_shards = 1024;
 
 /// First shard of `rank`.
 int64_t first_of(int64_t total, int rank, int ranks) { return total * rank / ranks; }
@@ -27,8 +27,8 @@ int owner_of(int64_t total, int ranks, int64_t begin, int64_t end) {
 }  // namespace
 
 Shards Shards::alone(int64_t total) {
-  require<ArgumentError>(total >= 1 && total <= most_shards,
-                         "shards must be in [1, {}], got {}", most_shards, total);
+  require<ArgumentError>(total >= 1 && total <= max_shards, "shards must be in [1, {}], got {}",
+                         max_shards, total);
   return {.total = total, .first = 0, .count = total};
 }
 

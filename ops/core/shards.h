@@ -23,8 +23,8 @@ class Exchange {
                       std::byte* all) = 0;
 };
 
-/// The shards of a batch, of equally many consecutive samples each, and those of this process.
-/// Made by `alone` or `of`.
+/// The shards of a batch, each of the same number of consecutive samples, and those of this
+/// process. Created by `alone` or `of`.
 struct Shards {
   int64_t total = 1;             ///< shards of the batch
   int64_t first = 0;             ///< first shard of this process
@@ -50,7 +50,7 @@ struct Shards {
 
 /// The binary tree over all shards: for distances 1, 2, 4, … the value of shard i + distance is
 /// merged into that of shard i, for all multiples i of twice the distance. A rank performs the
-/// merges within its run; every rank receives the values that remain and performs the rest.
+/// merges within its range; every rank receives the values that remain and performs the rest.
 class ShardTree {
  public:
   /// Indices of values; the second one is merged into the first.
@@ -61,9 +61,9 @@ class ShardTree {
 
   explicit ShardTree(const Shards& shards);
 
-  /// Merges of the values of this process, by index in its run.
+  /// Merges of the values of this process, by index in its range.
   std::span<const Merge> own() const { return own_; }
-  /// Values that remain after these merges, by index in its run.
+  /// Values that remain after these merges, by index in its range.
   std::span<const int64_t> remaining() const { return remaining_; }
   /// Number of remaining values of each rank.
   std::span<const int64_t> by_rank() const { return by_rank_; }
@@ -87,7 +87,7 @@ class ShardValues {
 
   ShardValues(const Shards& shards, std::byte* memory, int64_t stride);
 
-  /// Value of a shard of this process, by index in its run.
+  /// Value of a shard of this process, by index in its range.
   std::byte* value(int64_t shard) const { return memory_ + shard * stride_; }
 
   /// Merges the values of all shards and returns the address of the result. `merge(first,

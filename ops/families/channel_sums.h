@@ -25,13 +25,13 @@ struct ChannelRows {
     constexpr int64_t lanes = 64;
     constexpr int64_t piece_elements = 32768;
     constexpr int64_t piece_blocks = 32;
-    constexpr int64_t most_pieces = 64;
+    constexpr int64_t max_pieces = 64;
     channels = x[-1];
     rows = channels == 0 ? 0 : x.elements() / channels;
     width = channels * std::max<int64_t>(1, lanes / std::max<int64_t>(channels, 1));
     blocks = width == 0 ? 0 : (elements() + width - 1) / width;
     pieces = std::clamp<int64_t>(std::min(elements() / piece_elements, blocks / piece_blocks),
-                                 1, most_pieces);
+                                 1, max_pieces);
   }
 
   int64_t elements() const { return rows * channels; }

@@ -150,12 +150,11 @@ struct SumTask {
     }
     std::array<double, buffered_terms> buffer;
     const int64_t width = std::min(columns, buffered_terms);
-    const int64_t most_rows =
-        width < columns ? 1 : buffered_terms / std::max<int64_t>(1, width);
-    for (int64_t r = 0; r < rows; r += most_rows) {
+    const int64_t max_rows = width < columns ? 1 : buffered_terms / std::max<int64_t>(1, width);
+    for (int64_t r = 0; r < rows; r += max_rows) {
       for (int64_t c = 0; c < columns; c += width) {
         const Offsets part = at.along(walk.rows, r).along(walk.columns, c);
-        const int64_t height = std::min(most_rows, rows - r);
+        const int64_t height = std::min(max_rows, rows - r);
         const int64_t n = std::min(width, columns - c);
         terms(from.x + part.x, from.a + part.a, from.b + part.b, buffer.data(), &walk.rows,
               height, n);
@@ -200,9 +199,9 @@ class PiecewiseSum {
   /// if the walk is not a matrix.
   static int64_t pieces_of(const SumWalk& walk) {
     if (!walk.columns_kept || walk.repeats > 1 || !walk.kept.empty()) return 1;
-    if (walk.columns.extent > most_columns) return 1;
+    if (walk.columns.extent > max_columns) return 1;
     const int64_t work = walk.rows.extent * walk.columns.extent / (2 * pointwise_grain);
-    return std::clamp<int64_t>(work, 1, std::min(most_pieces, walk.rows.extent));
+    return std::clamp<int64_t>(work, 1, std::min(max_pieces, walk.rows.extent));
   }
 
   void run(int threads) const {
@@ -218,8 +217,8 @@ class PiecewiseSum {
   }
 
  private:
-  static constexpr int64_t most_pieces = 16;
-  static constexpr int64_t most_columns = 1024;
+  static constexpr int64_t max_pieces = 16;
+  static constexpr int64_t max_columns = 1024;
 
   void sum(int64_t piece) const {
     const int64_t first = rows_ * piece / pieces_;

@@ -32,7 +32,7 @@ int run_checked(const std::function<int()>& body) {
 
 /// Name of the program that runs, and the handler before `end`.
 char running[64] = "";
-std::terminate_handler usual_end = nullptr;
+std::terminate_handler default_end = nullptr;
 
 /// Ends the program with a line where memory runs out in a function that may not throw, as some
 /// of CLI11 are declared.
@@ -43,10 +43,10 @@ std::terminate_handler usual_end = nullptr;
     } catch (const std::bad_alloc& exhausted) {
       ::_exit(report_failure(running, exhausted));
     } catch (...) {
-      usual_end();
+      default_end();
     }
   }
-  usual_end();
+  default_end();
   std::abort();
 }
 
@@ -65,7 +65,7 @@ int report_failure(const char* name, const std::exception& error) {
 int detail::run_program(const char* name, const std::function<int()>& body) {
   prepare_standard_streams();
   (void)std::snprintf(running, sizeof running, "%s", name);
-  if (usual_end == nullptr) usual_end = std::set_terminate(end);
+  if (default_end == nullptr) default_end = std::set_terminate(end);
   try {
     return run_checked(body);
   } catch (const std::exception& error) {

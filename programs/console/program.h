@@ -1,4 +1,4 @@
-// The frame of a program: errors as lines, exit codes and standard streams.
+// Entry point of programs: one-line errors, exit codes and standard streams.
 #pragma once
 
 #include <exception>

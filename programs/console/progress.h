@@ -34,7 +34,7 @@ class ProgressDisplay {
   explicit ProgressDisplay(int64_t first_step, int digits = 4);
 
   void step(const Progress& progress);
-  /// Says that no step is left of a run of that many epochs.
+  /// Displays that a run of `epochs` epochs has no steps left.
   void finished(int64_t epochs);
   /// Displays the end of epoch `number` (from 1): its mean loss and its result, such as "test
   /// accuracy 93.10 %".

@@ -14,7 +14,7 @@
 namespace qtape::console {
 namespace {
 
-constexpr int usual_columns = 80;
+constexpr int default_columns = 80;
 constexpr int max_columns = 10000;
 
 }  // namespace
@@ -36,7 +36,7 @@ int terminal_columns() {
   }
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : usual_columns;
+  return known ? size.ws_col : default_columns;
 }
 
 void redraw(std::string_view line) {

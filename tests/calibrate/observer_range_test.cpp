@@ -49,7 +49,7 @@ const std::vector<DataCase> data_cases = {
     {"offset", with(gaussian(4000, 0.5), uniform(4000, 1, 3))}};
 
 /// Smallest raw error of all ranges whose ends are multiples of 1/`steps` of the data's range.
-double least_raw_error(const Values& x, const Grid& grid, int steps, bool same_fraction) {
+double min_raw_error(const Values& x, const Grid& grid, int steps, bool same_fraction) {
   const ValueRange<double> all = extent(x);
   const bool one_end = grid.scheme == Scheme::Symmetric || same_fraction;
   double least = infinity;
@@ -110,13 +110,13 @@ void check_least(const ObserverMethod& method, const Grid& grid, const Values& x
 TEST_CASE("observer: Histogram has the least squared error of all ranges") {
   for_each_case([](const Grid& grid, const Values& x) {
     const int steps = grid.scheme == Scheme::Symmetric ? 300 : 24;
-    check_least(Histogram{}, grid, x, least_raw_error(x, grid, steps, false));
+    check_least(Histogram{}, grid, x, min_raw_error(x, grid, steps, false));
   });
 }
 
 TEST_CASE("observer: Mse has the least squared error of the shrunk ranges") {
   for_each_case([](const Grid& grid, const Values& x) {
-    check_least(Mse{}, grid, x, least_raw_error(x, grid, 100, true));
+    check_least(Mse{}, grid, x, min_raw_error(x, grid, 100, true));
   });
 }
 
@@ -419,12 +419,16 @@ TEST_CASE("observer: Lsq is the rule of learned scales") {
   // One of four magnitudes is below 0: it gets 1.75 of 7 codes, and the others the rule of a
   // grid of 5.25 codes.
   const Grid affine = grid_of(3, CodeRange::Unsigned, Scheme::Affine);
-  CHECK(observed(Lsq{}, affine, {-1, 1, 2}).qparams()[0] ==
-        QParams<double>{2 * (4.0 / 3) / std::sqrt(5.25), 2});
-  CHECK(observed(Lsq{}, affine, {1, 2, 3}).qparams()[0] ==
-        QParams<double>{4 / std::sqrt(7.0), 0});
-  CHECK(observed(Lsq{}, affine, {-1, -2, -3}).qparams()[0] ==
-        QParams<double>{4 / std::sqrt(7.0), 7});
+  const auto start = [&](Values x, size_t zeros) {
+    x.resize(x.size() + zeros);
+    return observed(Lsq{}, affine, x).qparams()[0];
+  };
+  CHECK(start({-1, 1, 2}, 13) == QParams<double>{2 * (4.0 / 16) / std::sqrt(5.25), 2});
+  CHECK(start({1, 2, 3}, 13) == QParams<double>{2 * (6.0 / 16) / std::sqrt(7.0), 0});
+  CHECK(start({-1, -2, -3}, 13) == QParams<double>{2 * (6.0 / 16) / std::sqrt(7.0), 7});
+  // The range has a smaller scale.
+  CHECK(start({1, 2, 3}, 0) == QParams<double>{3 / 7.0, 0});
+  CHECK(start({-1, 1, 2}, 0) == QParams<double>{3 / 7.0, 2});
   Grid powers = grid_of(3, CodeRange::Narrow);
   powers.power_of_two = true;
   CHECK(observed(Lsq{}, powers, {1, -1, 2, 4}).qparams()[0].scale == 4);

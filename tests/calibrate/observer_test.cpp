@@ -254,6 +254,6 @@ TEST_CASE("observer: batches of other channels are refused") {
         "6 elements need channel 3, the data have 2 channels");
   const ChannelMap rows({2, 3}, {.axis = 0});
   CHECK(error_text<GraphError>([&] { observe(observer, Values(8, 1.0), rows); }) ==
-        "8 elements are no multiple of 2 channels of 3 elements");
+        "8 elements are not a multiple of 2 channels of 3 elements");
   CHECK(observer.count() == 0);
 }

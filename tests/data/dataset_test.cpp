@@ -71,7 +71,7 @@ TEST_CASE("data sets: slices share samples, and columns may be added to them") {
   CHECK(label_of(rest, 0) == 2);
   CHECK(four().first(9).size() == 4);
   CHECK(error_text<ArgumentError>([] { (void)four().slice(2, 5); }) ==
-        "samples 2 to 5 are no range of a data set of 4");
+        "samples 2 to 5 are not a range of a data set of 4");
 }
 
 TEST_CASE("data sets: samples may be computed") {
@@ -132,6 +132,21 @@ TEST_CASE("data sets: bytes, labels and readers that do not fit are refused") {
   CHECK(error_text<ArgumentError>([&] {
           set.add_target("y", tensor<float>({2}, {0, 1}), 2);
         }) == "column y: labels of 2 classes must be integers, got f32[]");
+}
+
+TEST_CASE("data sets: files of a scalar have no samples") {
+  const test::Folder folder;
+  const std::string one = folder.file("one.npy"), x = folder.file("x.npy");
+  write_npy(one, tensor<float>({}, {3}));
+  write_npy(x, tensor<float>({1, 2}, {1, 2}));
+  const std::string text = one + ": expected samples along the first axis, got a scalar";
+  const auto refused = [&](const std::string& inputs, const std::string& targets) {
+    return error_text<ArgumentError>([&] {
+      (void)data::arrays(inputs, targets, {{"x", {2}}}, data::ChannelOrder::Detect);
+    });
+  };
+  CHECK(refused(one, x) == text);
+  CHECK(refused(x, one) == text);
 }
 
 TEST_CASE("data sets: labels of one element each are labels") {

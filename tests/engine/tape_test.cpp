@@ -157,28 +157,6 @@ TEST_CASE("tape: learned scales start when quantizers begin to apply, whatever t
   CHECK(qparams(net.graph, parameters, lsq)[0].scale == 100);
 }
 
-TEST_CASE("tape: a schedule survives a file, and damaged ones are refused") {
-  for (const QuantizationSchedule& s :
-       {QuantizationSchedule{}, {.delay = 5, .freeze = 7, .freeze_norms = 9, .warm_up = 3}}) {
-    CHECK(quantization_schedule_from(to_section(s)) == s);
-  }
-  Section section = to_section(QuantizationSchedule{});
-  section.settings["delay"] = int64_t{-4};
-  const auto error = [&] {
-    return error_text<FormatError>([&] { (void)quantization_schedule_from(section); });
-  };
-  CHECK(error() == "QuantizationSchedule: delay must be >= 0, got -4");
-  section.settings["delay"] = 0.5;
-  CHECK(error() == "QuantizationSchedule: setting 'delay': expected an integer, got 0.5");
-  section.settings["delay"] = int64_t{4};
-  section.settings["more"] = true;
-  CHECK(
-      error() ==
-      "QuantizationSchedule: unknown setting 'more'; expected delay, freeze, freeze_norms or warm_up");
-  section.kind = "Adam";
-  CHECK(error() == "kind: expected \"QuantizationSchedule\", got \"Adam\"");
-}
-
 TEST_CASE("tape: each quantizer can be switched off on its own") {
   const test::Classifier c = test::make_classifier();
   Parameters parameters(c.graph, 1);

@@ -115,7 +115,7 @@ TEST_CASE("normalize: rows of all widths and spreads against 128 bits and long d
     std::vector<int64_t> codes;
     for (int64_t i = 0; i < n; ++i) codes.push_back(base + below(span));
     for (const int64_t each : codes) oracle.q.push_back(each - grid.zero_point);
-    while ((n << (oracle.op.shift + 1)) <= integer::Normalize::most_terms(grid.dtype)) {
+    while ((n << (oracle.op.shift + 1)) <= integer::Normalize::max_terms(grid.dtype)) {
       ++oracle.op.shift;
     }
     oracle.op.shift = static_cast<int>(below(oracle.op.shift + 1));
@@ -140,7 +140,7 @@ TEST_CASE("normalize: sets of equal codes give the bias, and extremes do not ove
   CHECK(run(op, grid, {100, 100, 100, 100, 100, 100, 100}) == std::vector<int64_t>(7, 0));
   const std::vector<int64_t> one = run(op, grid, {100, 100, 100, 255, 100, 100, 100});
   CHECK(one[3] == std::lround(65536 * std::sqrt(7.0)));
-  const int64_t most = integer::Normalize::most_terms(DType::U16);
+  const int64_t most = integer::Normalize::max_terms(DType::U16);
   std::vector<int64_t> codes(static_cast<size_t>(most), 0);
   codes[5] = 65535;
   const CodeGrid wide{DType::U16, 1, 0, 0, 65535};

@@ -9,6 +9,7 @@
 #include "qtape/data/generated/digits.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"
+#include "qtape/model/quantization.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/thread_ranks.h"
 
@@ -148,5 +149,18 @@ TEST_CASE("evaluate: ranks share the batches and get the result of one process")
       });
       for (const Evaluation& each : shared) CHECK(each == alone);
     }
+  }
+}
+
+TEST_CASE("calibration: batches leave few samples out") {
+  // Of `samples`, batches of `rows`, and the number of samples that full batches leave out.
+  struct Case {
+    int64_t samples, rows, left;
+  };
+  for (const auto& [samples, rows, left] :
+       {Case{7, 7, 0}, Case{250, 250, 0}, Case{251, 250, 1}, Case{320, 160, 0},
+        Case{499, 249, 1}, Case{640, 160, 0}, Case{1000, 250, 0}}) {
+    CHECK(calibration_batch(samples) == rows);
+    CHECK(samples % rows == left);
   }
 }

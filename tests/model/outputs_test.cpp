@@ -100,7 +100,7 @@ TEST_CASE("outputs: losses are those stated, else scalars that depend on paramet
         "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss must be one of the outputs");
   CHECK(error_text<GraphError>([&] {
           graph.set_outputs({y, mean}, {mean, mean});
-        }) == "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss is listed once");
+        }) == "Mean %3 'mean' (%2 'y' f32[4, 2]): a loss may be listed only once");
   CHECK(
       error_text<GraphError>([&] {
         graph.set_outputs({y, mean}, {y});
@@ -155,12 +155,22 @@ TEST_CASE("outputs: quantizing keeps the losses that are stated") {
 }
 
 TEST_CASE("outputs: a loss is made of as many targets as there are answers") {
-  data::Dataset one;
-  one.add("x", Tensor::of<float>({2, 8}, std::vector<float>(16)));
-  one.add_target("y", Tensor::of<float>({2, 1}, std::vector<float>(2)));
-  CHECK(
-      error_text<GraphError>([&] { (void)with_loss(two_heads(), one); }) ==
-      "the model has 2 answers, but the data have 1 targets: give one target for each answer, or build the loss in C++");
+  data::Dataset data;
+  data.add("x", Tensor::of<float>({2, 8}, std::vector<float>(16)));
+  const auto refused = [&](const Model& model, int answers, int targets) {
+    const std::string text = error_text<GraphError>(
+        [&] { (void)with_loss(Model(model.graph(), model.parameters()), data); });
+    CHECK(
+        text ==
+        fmt::format(
+            "the model has {} answers, but the data have {} targets: give one target for each answer, or build the loss in C++",
+            answers, targets));
+  };
+  data.add_target("y", Tensor::of<float>({2, 1}, std::vector<float>(2)));
+  refused(two_heads(), 2, 1);
+  data.add_target("z", Tensor::of<float>({2, 1}, std::vector<float>(2)));
+  Network net;
+  refused(Model(linear(net.input("x", {8}), 1)), 1, 2);
 }
 
 TEST_CASE("outputs: two trained heads convert, verify at every level and predict as integers") {

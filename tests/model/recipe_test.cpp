@@ -7,6 +7,7 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/rules/signs.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/norms.h"
 #include "qtape/tests/support/errors.h"
@@ -107,7 +108,7 @@ TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
   };
   for (const int bits : {2, 3, 4, 5, 8}) {
     CAPTURE(bits);
-    CHECK(usual_weight_codes(bits) == (bits <= 4 ? CodeRange::Full : CodeRange::Narrow));
+    CHECK(default_weight_codes(bits) == (bits <= 4 ? CodeRange::Full : CodeRange::Narrow));
     const Op op = weight({.weight_bits = bits});
     CHECK(std::holds_alternative<FakeQuantizeLSQ>(op) == (bits <= 3));
     for (const std::optional<CodeRange> said :
@@ -122,8 +123,8 @@ TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
       CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
     }
   }
-  CHECK(usual_scales(8, 3) == ScaleOrigin::LSQ);
-  CHECK(usual_scales(4, 4) == ScaleOrigin::EMA);
+  CHECK(default_scales(8, 3) == ScaleOrigin::LSQ);
+  CHECK(default_scales(4, 4) == ScaleOrigin::EMA);
   CHECK(
       error_text<ArgumentError>([&] { (void)weight({.scales = ScaleOrigin::PerBatch}); }) ==
       "activations with scales from each batch have no integers: expected scales EMA, Delayed, "
@@ -213,19 +214,20 @@ TEST_CASE("recipes: inputs that are never negative get codes without a zero poin
   const Value y = relu(x);
   const Value z = x - y;
   const Graph& graph = z.graph();
-  CHECK(never_negative(graph, y.id()));
-  CHECK(!never_negative(graph, x.id()));
-  CHECK(!never_negative(graph, z.id()));
+  Signs signs(graph);
+  CHECK(signs.never_negative(y.id()));
+  CHECK(!signs.never_negative(x.id()));
+  CHECK(!signs.never_negative(z.id()));
   const Value sum = flatten(max_pool(y, {2, 2}) + sigmoid(max_pool(x, {2, 2})));
-  CHECK(never_negative(graph, sum.id()));
+  CHECK(Signs(graph).never_negative(sum.id()));
 }
 
 TEST_CASE("recipes: the sign of a value that is added to itself again and again") {
   Network net;
   Value x = relu(net.input("x", {4}));
   for (int i = 0; i < 200; ++i) x = x + x;
-  CHECK(never_negative(x.graph(), x.id()));
-  CHECK(!never_negative(x.graph(), (x - x).id()));
+  CHECK(Signs(x.graph()).never_negative(x.id()));
+  CHECK(!Signs(x.graph()).never_negative((x - x).id()));
 }
 
 TEST_CASE("recipes: layers with a bias train on activations with a scale for each sample") {

@@ -91,7 +91,7 @@ class Network:
                 if TEACHER not in each:
                     raise
                 continue  # a teacher takes scores of classes alone
-            lost = most_lost(wanted, self.scores(path, "validation"))
+            lost = max_lost(wanted, self.scores(path, "validation"))
             if found is None or lost < found[0]:
                 found = lost, each
                 os.replace(path, self.file("best.json"))
@@ -115,7 +115,7 @@ class Network:
         return self.scores(self.file("p.json"), "test")
 
 
-def most_lost(wanted, found):
+def max_lost(wanted, found):
     return max(wanted[name] - found[name] for name in wanted)
 
 
@@ -133,9 +133,9 @@ def check(network):
     longer = network.as_long(model, how4)
     if max(abs(found[name] - torch[name]) for name in torch) > FLOAT:
         failures.append("float")
-    failures += ["W8A8"] if most_lost(torch, eight) > EIGHT else []
-    failures += ["W4A4"] if most_lost(torch, four) > FOUR else []
-    failures += ["W4A4 as long"] if most_lost(longer, four) > FOUR else []
+    failures += ["W8A8"] if max_lost(torch, eight) > EIGHT else []
+    failures += ["W4A4"] if max_lost(torch, four) > FOUR else []
+    failures += ["W4A4 as long"] if max_lost(longer, four) > FOUR else []
     print(f"| {network.name} | {', '.join(torch)} | {text(torch)} | {text(found)} | {text(eight)} | {text(four)} | {text(longer)} |"
           f" {' '.join(how8)} | {' '.join(how4[5:])} | {', '.join(failures)} | {time.time() - start:.0f} s |", flush=True)
     return failures

@@ -259,6 +259,6 @@ TEST_CASE("onnx: broken models of every operator give one line of error") {
   }
   CHECK(checked > 10000);
   REQUIRE(::getrusage(RUSAGE_SELF, &after) == 0);
-  constexpr long most_kilobytes = 100 << 10;
-  CHECK(after.ru_maxrss - before.ru_maxrss < most_kilobytes);
+  constexpr long max_kilobytes = 100 << 10;
+  CHECK(after.ru_maxrss - before.ru_maxrss < max_kilobytes);
 }

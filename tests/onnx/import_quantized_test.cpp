@@ -210,3 +210,54 @@ TEST_CASE("onnx quantized: a program comes back from its own export with the sam
   const std::string bytes = to_onnx(program(back), {OnnxForm::Qdq, 13});
   CHECK(answer<float>(parse_onnx(bytes, "m.onnx"), two_samples, 2) == two_answers);
 }
+
+TEST_CASE("onnx quantized: activations that codes replace become nodes again") {
+  // Codes from 0 on, up to 6 or further, and codes of both signs.
+  struct Case {
+    float scale;
+    int64_t zero_point;
+    int relus, clamps;
+  };
+  for (const auto& [scale, zero_point, relus, clamps] :
+       {Case{0.125f, 0, 1, 0}, Case{6.f / 255, 0, 0, 1}, Case{1, 3, 0, 0}}) {
+    OnnxModel model({-1, 2});
+    add_constants(model)
+        .floats("ps", {}, {scale})
+        .codes("pz", {}, {zero_point}, u8)
+        .rounded("x", "xs", "xz", "a")
+        .dequantized({"fc.weight_quantized", "ws", "wz"}, "w", 0)
+        .node("Gemm", {"a", "w"}, {"sum"})
+        .with("transB", 1)
+        .rounded("sum", "ps", "pz");
+    std::vector<std::string> notes;
+    const SavedModel imported = parse_onnx(model.bytes(), "m.onnx", &notes, {});
+    const auto count = [&]<class X>() {
+      return std::ranges::count_if(imported.graph.nodes(), [](const Node& node) {
+        return std::holds_alternative<X>(node.op);
+      });
+    };
+    CHECK(count.operator()<Relu>() == relus);
+    CHECK(count.operator()<Clamp>() == clamps);
+    CHECK(std::ranges::count_if(notes, [](const std::string& note) {
+            return note.find(" before codes from 0 on become nodes: ") != std::string::npos;
+          }) == relus + clamps);
+  }
+}
+
+TEST_CASE("onnx quantized: norms read the floats of quantized factors") {
+  OnnxModel model({-1, 2});
+  add_constants(model)
+      .codes("g", {2}, {4, 8}, s8)
+      .codes("gz", {}, {0}, s8)
+      .rounded("x", "xs", "xz", "a")
+      .dequantized({"g", "xs", "gz"}, "n.weight", 0)
+      .node("LayerNormalization", {"a", "n.weight"});
+  std::vector<std::string> notes;
+  const SavedModel imported = parse_onnx(model.bytes(), "m.onnx", &notes, {});
+  CHECK(notes ==
+        std::vector<std::string>{
+            "'n.weight' becomes floats: a node that reads it has no quantizer for it"});
+  const auto weight = imported.parameters.at("n.weight").values<float>();
+  CHECK(std::ranges::equal(weight, std::vector<float>{2, 4}));
+  CHECK(quantizers(imported.graph).size() == 1);
+}

@@ -147,10 +147,16 @@ TEST_CASE(
 
 TEST_CASE("lsq: an affine quantizer of few bits divides its codes between the signs") {
   const FakeQuantizeLSQ op{.bits = 2, .range = CodeRange::Unsigned, .scheme = Scheme::Affine};
-  LsqBench bench(op, {4});
+  LsqBench bench(op, {8});
   // 1 of 4 is below 0, which gives 0.75 of 3 steps; the other side gets 2.25.
-  check_calls<double>(bench, {{.x = {-1, 0.5, 2, 0.5}, .state = {2 * 1.0 / 1.5}}});
+  check_calls<double>(bench, {{.x = {-1, 0.5, 2, 0.5, 0, 0, 0, 0}, .state = {2 * 0.5 / 1.5}}});
   CHECK(bench.zero_point[0] == 1);
+}
+
+TEST_CASE("lsq: values that are not around 0 start from their range") {
+  LsqBench bench({.bits = 2, .range = CodeRange::Unsigned, .scheme = Scheme::Affine}, {4});
+  check_calls<double>(bench, {{.x = {5, 6, 6, 5}, .state = {2}}});
+  CHECK(bench.zero_point[0] == 0);
 }
 
 TEST_CASE("lsq: with more than 4 bits scales start from the range") {
@@ -163,8 +169,7 @@ TEST_CASE("lsq: with more than 4 bits scales start from the range") {
     LsqBench affine({.bits = bits, .range = CodeRange::Unsigned, .scheme = Scheme::Affine},
                     {2});
     const double span = (1 << bits) - 1;
-    check_calls<double>(
-        affine, {{.x = {-3, 1}, .state = {few ? 4 / std::sqrt(span * 0.75) : 4 / span}}});
+    check_calls<double>(affine, {{.x = {-3, 1}, .state = {4 / span}}});
     CHECK(affine.zero_point[0] == std::nearbyint(span * 0.75));
   }
 }

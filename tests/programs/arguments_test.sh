@@ -34,6 +34,9 @@ check "truncated model" exits 1 'is not JSON' "$tool" inspect "$work/cut.json"
 sed 's/"shape":\[64,784\]/"shape":[64,100]/' "$work/m.json" >"$work/labels.json"
 check "wrong shape" exits 1 'inner extents differ' "$tool" replay "$work/labels.json"
 
+check "an option before its command" exits 2 'qtape: --json: expected after the command inspect, got before it' "$tool" --json "$work/r.json" inspect "$work/m.json"
+check "import of a model" exits 1 "$work/m.json: is JSON, expected an ONNX or TensorFlow Lite file; models and programs of qtape need no import" "$tool" import "$work/m.json" -o "$work/i.json"
+
 # Options without effect are refused.
 check "a seed of no random inputs" exits 2 'qtape: --seed needs --random' "$tool" verify "$work/m.json" --data "$digits" --seed 3
 check "nor to compare" exits 2 '--seed needs --random beside data' "$tool" compare "$work/m.json" "$work/m.json" --data "$digits" --seed 3

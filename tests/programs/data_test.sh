@@ -14,7 +14,7 @@ arrays=(--input "$work/x.npy" --labels "$work/y.npy")
 
 "$train" "${short[@]}" --weight-bits 0 --activation-bits 0 --save "$work/f.json" >/dev/null
 "$tool" calibrate "$work/f.json" --data "$digits" --images 600 -o "$work/q.json" >"$work/calibrate.txt"
-check "calibration states its samples, in whole batches" grep -qx 'calibration with 500 of 640 samples' "$work/calibrate.txt"
+check "calibration states its samples, in full batches" grep -qx 'calibration with 600 of 640 samples' "$work/calibrate.txt"
 "$tool" calibrate "$work/f.json" "${arrays[@]}" --images 2 --json "$work/report.json" >/dev/null
 check "a report has their number" grep -qx ' "samples": 2,' "$work/report.json"
 

@@ -22,8 +22,10 @@ ranks() { # ranks N COMMAND...: without the lines of mpirun itself
   local status=0 errors=$work/mpirun.$BASHPID
   # A file rather than a process substitution, which could still write after mpirun has ended.
   rm -f "$errors"
-  timeout 60 mpirun --oversubscribe -n "$@" 2>>"$errors" || status=$?
-  grep -a -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' "$errors" >&2
+  timeout 300 mpirun --oversubscribe -n "$@" 2>>"$errors" || status=$?
+  [ $status != 124 ] || echo "mpirun -n $1 did not end in 300 s" >&2
+  # OpenMPI 5 ends its message of MPI_ABORT with a NUL byte, which may precede a line of ours.
+  tr -d '\0' <"$errors" | grep -a -v '^-*$\|^mpirun\|^Primary job\|^ \|MPI_ABORT\|with errorcode\|NOTE: \|You may' >&2
   return $status
 }
 if ! ranks 2 "$train" "${short[@]}" --epochs 1 >/dev/null 2>"$work/probe" &&

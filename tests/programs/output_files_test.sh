@@ -18,6 +18,10 @@ done
 check "a later path fails" refuses "--json: $work/no/r.json: cannot write" "$train" "${short[@]}" --save "$work/clean/m.json" --checkpoint "$work/clean/c.json" --json "$work/no/r.json"
 check "two options of one file" exits 2 "--json: $work/clean/../clean/m.json is already the file of --save" "$train" "${short[@]}" --save "$work/clean/m.json" --json "$work/clean/../clean/m.json"
 "$train" "${short[@]}" --epochs 1 --checkpoint "$work/c.json" >/dev/null
+check "a model over generated data" exits 2 "--save-data: $work/clean/d/train-images-idx3-ubyte is already the file of --save" bash -c 'mkdir "$1/d" && shift && exec "$@"' - "$work/clean" "$train" "${short[@]}" --save "$work/clean/d/train-images-idx3-ubyte" --save-data "$work/clean/d"
+rm -r "$work/clean/d"
+check "a report in a folder that is a file to write" exits 2 "--report: $work/clean/m.json is already the file of --save" "$train" "${short[@]}" --save "$work/clean/m.json" --report "$work/clean/m.json"
+check "which is not made" test ! -e "$work/clean/m.json"
 check "a model over the checkpoint that goes on" exits 2 "--checkpoint: $work/c.json is already the file of --save" "$train" --resume "$work/c.json" --save "$work/c.json"
 
 # Data and teachers are not overwritten; the model may be.

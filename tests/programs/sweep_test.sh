@@ -26,7 +26,11 @@ check "a run equals a single run" same "$(hash_of sweep/weight_bits=8,seed=3)" "
 "$tool" sweep "$work/grid.json" --output "$work/sweep" >"$work/out"
 check "finished runs are not repeated" same "$(grep -c ': finished in' "$work/out")" 0
 sed 's/"--epochs", "2"/"--epochs", "3"/' "$work/grid.json" >"$work/changed.json"
-check "results of another command" exits 2 "$work/sweep/weight_bits=4,seed=1/command.txt is of another command than the grid has now: name another folder for the results, or remove this one" "$tool" sweep "$work/changed.json" --output "$work/sweep"
+check "a report over the table" exits 2 "--output: $work/sweep/table.csv is already the file of --json" "$tool" sweep "$work/grid.json" --output "$work/sweep" --json "$work/sweep/table.csv"
+cp "$work/grid.json" "$work/sweep/report.html"
+check "a page over the grid" exits 2 "--output: $work/sweep/report.html is the file to read" "$tool" sweep "$work/sweep/report.html" --output "$work/sweep"
+check "a folder below a file" exits 1 "--output: $work/grid.json/sweep: cannot create this folder: Not a directory" "$tool" sweep "$work/grid.json" --output "$work/grid.json/sweep"
+check "results of a different command" exits 2 "$work/sweep/weight_bits=4,seed=1/command.txt was written for a different command: name another folder for the results, or remove this one" "$tool" sweep "$work/changed.json" --output "$work/sweep"
 
 # A sweep that is killed, and then its run, from the run's checkpoint.
 grid long.json '{"seed": [1, 2]}' --epochs 40 --checkpoint-every 5

@@ -118,8 +118,8 @@ int32_t TfliteProgram::add_tensor(const std::string& name, const IntegerValue& v
       "codes of 16 bits have the zero point {}, expected 0: calibrate with --signed-activations",
       value.zero_point);
   const Shape stored = shape.value_or(value.type.shape);
-  check(stored.rank() <= most_axes, "has {} axes, TensorFlow Lite Micro takes up to {}",
-        stored.rank(), most_axes);
+  check(stored.rank() <= max_axes, "has {} axes, TensorFlow Lite Micro takes up to {}",
+        stored.rank(), max_axes);
   TfliteTensor tensor{.name = unused(name), .shape = narrow(stored.extents()), .type = *type};
   tensor.scales = {static_cast<float>(value.scales[0])};
   tensor.zero_points = {value.zero_point};

@@ -88,10 +88,10 @@ void ModelNotes::add(std::string_view text, const std::string& name) {
 }
 
 std::vector<std::string> ModelNotes::lines() const {
-  constexpr size_t most_names = 4;
+  constexpr size_t max_names = 4;
   std::vector<std::string> lines;
   for (const Note& note : notes_) {
-    const size_t shown = std::min(most_names, note.names.size());
+    const size_t shown = std::min(max_names, note.names.size());
     const size_t more = note.names.size() - shown;
     lines.push_back(fmt::format(
         "{}: {}{}", note.text,

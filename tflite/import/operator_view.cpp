@@ -27,8 +27,8 @@ bool has_batch(const TfliteModel& model) {
 
 OperatorView::OperatorView(const TfliteModel& model)
     : model_(model), weights_left_(int64_t{1} << 20), batched_(has_batch(model)) {
-  constexpr int64_t most_uses = 32;  // of the bytes of a file
-  for (const auto& each : model.buffers) weights_left_ += most_uses * std::ssize(each);
+  constexpr int64_t max_uses = 32;  // of the bytes of a file
+  for (const auto& each : model.buffers) weights_left_ += max_uses * std::ssize(each);
 }
 
 void OperatorView::use_weights(int64_t count) {

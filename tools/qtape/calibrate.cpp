@@ -35,7 +35,7 @@ struct CalibrateOptions {
   bool float_parts = false;         ///< allows parts without an integer form
   bool complete = false;            ///< adds quantizers to those of the model, which are kept
   std::optional<CodeRange> weight_codes = std::nullopt;
-  /// The name of a method, `usual` for `usual_method` of each quantizer, `search` for the
+  /// The name of a method, `usual` for `default_method` of each quantizer, `search` for the
   /// method with the least output error for each quantizer, or `all` for a table of all
   /// methods.
   std::string observer = "usual";
@@ -70,7 +70,7 @@ struct CalibrateOptions {
 namespace {
 
 /// Name of the choice of the usual observer for each quantizer.
-constexpr std::string_view usual_choice = "usual";
+constexpr std::string_view default_choice = "usual";
 
 /// Result of calibration by one observer.
 struct ObserverReport : EvaluationReport {
@@ -123,7 +123,7 @@ struct CalibrateReport : Preparation {
 };
 
 /// Returns the most bits of the codes of values that depend on inputs; 0 without such codes.
-int most_activation_bits(const Graph& graph) {
+int max_activation_bits(const Graph& graph) {
   const std::vector<bool> constant = constant_nodes(graph);
   int most = 0;
   for (const NodeId id : quantizers(graph)) {
@@ -137,7 +137,7 @@ void say_added(const Graph& before, const Graph& after, const CalibrateOptions& 
   const auto added = static_cast<int64_t>(quantizers(after).size() - quantizers(before).size());
   console::print("added {}, with {} bits for activations\n", counted(added, "quantizer"),
                  options.activation_bits);
-  const int most = most_activation_bits(before);
+  const int most = max_activation_bits(before);
   if (added == 0 || most <= options.activation_bits) return;
   console::print(
       "warning: other activations have {} bits; --activation-bits {} adds such quantizers\n",
@@ -206,30 +206,15 @@ void show(const CalibrationProgress& progress) {
                               progress.stages, printable(progress.stage), progress.batch));
 }
 
-std::vector<MethodChoice> weight_choices(const Graph& graph, const std::string& method,
-                                         const std::vector<std::string>& keep) {
-  const std::vector<bool> constant = constant_nodes(graph);
-  std::vector<MethodChoice> choices;
-  if (method == usual_choice) return choices;
-  for (NodeId id : quantizers(graph)) {
-    const NodeId source = graph[id].operands[0];
-    const bool kept = std::ranges::find(keep, graph.name(id)) != keep.end();
-    if (graph[id].operands.size() > 1 && constant[at(source)] && !kept) {
-      choices.push_back({graph.name(id), observer_method(method)});
-    }
-  }
-  return choices;
-}
-
 std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
                                  const CalibrateOptions& options,
                                  const std::vector<std::string>& keep,
                                  const std::string& observer) {
-  CalibrationOptions calibration{
-      .by_name = weight_choices(tape.graph(), options.weight_observer, keep),
-      .on_batch = show,
-      .keep = keep};
-  if (observer == usual_choice) return calibrate(tape, batches, calibration);
+  CalibrationOptions calibration{.on_batch = show, .keep = keep};
+  if (options.weight_observer != default_choice) {
+    calibration.constant_method = observer_method(options.weight_observer);
+  }
+  if (observer == default_choice) return calibrate(tape, batches, calibration);
   if (observer != "search") {
     calibration.method = observer_method(observer);
     return calibrate(tape, batches, calibration);
@@ -270,14 +255,15 @@ std::vector<std::string> method_names() {
 std::vector<std::string> observers_of(const CalibrateOptions& options) {
   if (options.observer != "all") return {options.observer};
   std::vector<std::string> observers = method_names();
-  observers.emplace_back("search");
+  // A search chooses the methods of weights itself.
+  if (options.weight_observer == default_choice) observers.emplace_back("search");
   return observers;
 }
 
 /// Calibrates by each observer in turn and prints the results.
 void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions& options,
                    const std::vector<std::string>& keep, CalibrateReport& report) {
-  const int64_t extent = std::min({Evaluator::batch, data.train.size(), options.images});
+  const int64_t extent = calibration_batch(std::min(data.train.size(), options.images));
   require<ArgumentError>(extent >= 1, "there are no samples to calibrate with");
   require_fit(model.graph(), model.graph().answers(), data.test);
   Tape tape(model.graph().with_batch(extent), model.parameters(),
@@ -317,7 +303,7 @@ void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(options.observer != "all" || options.save.empty(),
                          "--output needs one observer, got all");
   require<ArgumentError>(
-      options.observer != "search" || options.weight_observer == usual_choice,
+      options.observer != "search" || options.weight_observer == default_choice,
       "--weight-observer has no effect with --observer search, which tries all for weights");
   examples::OutputFiles files;
   // The model may be replaced, its data may not.
@@ -362,7 +348,7 @@ Command add_calibrate(CLI::App& app) {
   add_json(calibrate, o->json);
   calibrate.add_option("-o,--output,--save", o->save, "write the calibrated model here");
   std::vector<std::string> observers = method_names();
-  observers.emplace(observers.begin(), usual_choice);
+  observers.emplace(observers.begin(), default_choice);
   const std::vector<std::string> of_weights = observers;
   observers.insert(observers.end(), {"search", "all"});
   CLI::Option& observer = *calibrate.add_option(

@@ -38,10 +38,10 @@ struct CompareCommand {
 namespace {
 
 /// Samples per run: all values of both programs are kept.
-constexpr int64_t most_samples = 16;
+constexpr int64_t max_samples = 16;
 
 /// Returns the requantization of models: the given one, else that of the other file.
-Requantization usual_requantization(const AnyFile& other) {
+Requantization default_requantization(const AnyFile& other) {
   const auto* program = std::get_if<IntegerProgram>(&other);
   return program != nullptr ? program->requantization() : ConvertOptions{}.requantization;
 }
@@ -51,13 +51,13 @@ IntegerProgram compared_program(AnyFile& file, const std::string& path, const An
   const bool is_model = std::holds_alternative<SavedModel>(file);
   if (is_model) file = before_softmax(std::move(std::get<SavedModel>(file)));
   return exported_program(file, path, is_model ? command.requantization : std::nullopt,
-                          usual_requantization(other), false, Layout::nhwc);
+                          default_requantization(other), false, Layout::nhwc);
 }
 
 /// Returns a batch size that both programs have.
 int64_t common_batch(const IntegerProgram& a, const IntegerProgram& b) {
-  const int64_t of_a = verification_batch(a, most_samples);
-  return of_a == most_samples ? verification_batch(b, most_samples) : of_a;
+  const int64_t of_a = verification_batch(a, max_samples);
+  return of_a == max_samples ? verification_batch(b, max_samples) : of_a;
 }
 
 /// Returns the values that the inputs of either program distinguish; of indices those that both

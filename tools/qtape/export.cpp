@@ -43,8 +43,8 @@ struct ExportCCommand {
                 "inputs that the self-test generates on the device and compares by hashes",
                 {1, 100000}),
         setting("golden", &C::golden,
-                "samples that it stores with the codes of every step, to locate differences; 3 "
-                "with data, otherwise none",
+                "samples of the data, or random inputs without data, that it stores with the "
+                "codes of every step, to locate differences; 3 with data, otherwise none",
                 {0, 10000}),
         setting("ram", &C::ram, "maximum number of bytes for activations",
                 {0, int64_t{1} << 31}),

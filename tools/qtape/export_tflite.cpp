@@ -32,6 +32,7 @@ struct TfliteReport {
   int64_t nodes = 0;
   int64_t bytes = 0;
   int64_t samples = 0;
+  int64_t given = 0;  ///< samples of the data, not reported as JSON
   int64_t bits = 0;
   std::vector<std::string> tensors = {};
 
@@ -48,8 +49,9 @@ struct TfliteReport {
 
 void print(const TfliteReport& report) {
   if (report.samples > 0) {
-    fmt::print("outputs are quantized to {} bits, by their ranges on {}\n", report.bits,
-               counted(report.samples, "sample"));
+    fmt::print("outputs are quantized to {} bits, by their ranges on {}{}\n", report.bits,
+               counted(report.samples, "sample"),
+               report.samples < report.given ? fmt::format(" of {}", report.given) : "");
   }
   fmt::print("{} nodes, {} bytes\n", report.nodes, report.bytes);
   for (const std::string& each : report.tensors) fmt::print("{}\n", each);
@@ -66,12 +68,36 @@ FakeQuantize quantizer_of_answers(const Graph& graph) {
   return wide ? with_signed_codes(made) : made;
 }
 
+/// Returns the program to write: that of the file, or its converted model.
+IntegerProgram program_of(AnyFile& file, const std::string& path) {
+  return exported_program(file, path, std::nullopt, Requantization::DoubleRounding, false,
+                          Layout::nhwc);
+}
+
+/// Throws GraphError with all nodes that cannot be written, whatever the ranges of the answers
+/// in `graph` are, so that data are not asked for in vain.
+void check_without_ranges(const SavedModel& saved, const Graph& graph,
+                          const std::string& path) {
+  Model model(graph, 0);
+  (void)model.take_over(saved.parameters);
+  for (const NodeId id : quantizers(graph)) {
+    const auto known = qparams(graph, model.parameters(), id);
+    const bool unknown =
+        std::ranges::any_of(known, [](const auto& each) { return each.scale == 0; });
+    if (unknown) set_qparams(graph, model.parameters(), id, 1.0);
+  }
+  AnyFile trial = SavedModel{graph, std::move(model.parameters())};
+  const IntegerProgram program = program_of(trial, path);
+  naming<GraphError>(path, [&] { (void)to_tflite(program); });
+}
+
 /// Quantizes the answers of a model that are sums, as its operators end in codes.
 void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
                       TfliteReport& report) {
   const FakeQuantize quantizer = quantizer_of_answers(saved.graph);
   Graph graph = quantize_answers(saved.graph, quantizer);
   if (graph == saved.graph) return;
+  if (!command.data.given()) check_without_ranges(saved, graph, command.file);
   require<ArgumentError>(command.data.given(),
                          "{}: the outputs are sums, but operators of TensorFlow Lite Micro end "
                          "in codes; expected --data or --input, to measure their ranges",
@@ -80,8 +106,9 @@ void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
       load_data(command.data, needs_of(command.file, saved.graph)).train;
   Model model(std::move(graph), 0);
   report.bits = quantizer.bits;
-  report.samples = calibrated_samples(samples, usual_calibration_samples);
-  (void)start_from(model, saved.parameters, samples, usual_calibration_samples,
+  report.given = samples.size();
+  report.samples = calibrated_samples(samples, default_calibration_samples);
+  (void)start_from(model, saved.parameters, samples, default_calibration_samples,
                    command.threads);
   saved.graph = model.graph();
   saved.parameters = std::move(model.parameters());
@@ -101,13 +128,12 @@ void export_tflite(const ExportTfliteCommand& command) {
   TfliteReport report;
   if (auto* model = std::get_if<SavedModel>(&file)) {
     *model = before_softmax(std::move(*model));
-    quantize_outputs(*model, command, report);
+    if (!quantizers(model->graph).empty()) quantize_outputs(*model, command, report);
   }
   if (command.data.given() && report.samples == 0) {
     fmt::print("the data are not used: the outputs have grids already\n");
   }
-  const IntegerProgram program = exported_program(
-      file, command.file, std::nullopt, Requantization::DoubleRounding, false, Layout::nhwc);
+  const IntegerProgram program = program_of(file, command.file);
   report.nodes = program.size();
   const std::string bytes =
       naming<GraphError>(command.file, [&] { return to_tflite(program, &report.tensors); });

@@ -105,15 +105,15 @@ void print(const ImportReport& report) {
   }
 }
 
-/// True if a file begins as a `.tflite` model does; false if it cannot be read, and for a pipe,
-/// which cannot be read twice.
-bool is_tflite_file(const std::string& path) {
+/// Returns the first bytes of a file, as many as tell its format; none if it cannot be read,
+/// and of a pipe, which cannot be read twice.
+std::string first_bytes(const std::string& path) {
   std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none)) return false;
+  if (!std::filesystem::is_regular_file(path, none)) return {};
   std::ifstream file(path, std::ios::binary);
   std::array<char, 8> bytes{};
   file.read(bytes.data(), bytes.size());
-  return file && is_tflite({bytes.data(), bytes.size()});
+  return {bytes.data(), static_cast<size_t>(file.gcount())};
 }
 
 /// Throws GraphError for an answer that no command can run.
@@ -131,7 +131,12 @@ void require_rows(const Graph& graph) {
 /// Reads the file in the format in which it begins.
 SavedModel imported_model(const ImportCommand& command, examples::OutputFiles& files,
                           ImportReport& report) {
-  if (is_tflite_file(command.model)) {
+  const std::string begin = first_bytes(command.model);
+  require<FormatError>(!begin.starts_with('{'),
+                       "{}: is JSON, expected an ONNX or TensorFlow Lite file; models and "
+                       "programs of qtape need no import",
+                       command.model);
+  if (is_tflite(begin)) {
     require<ArgumentError>(command.ends.empty(), "--end: {} is a .tflite file, expected ONNX",
                            command.model);
     return import_tflite_model(command.model, &report.left_out);

@@ -9,7 +9,7 @@ RunnerFactories target_levels(const VerifiedFile& file) {
 }
 
 std::vector<Level> known_levels() {
-  std::vector<Level> all(usual_levels.begin(), usual_levels.end());
+  std::vector<Level> all(default_levels.begin(), default_levels.end());
   for (const auto& [level, factory] : target_levels()) all.push_back(level);
   return all;
 }

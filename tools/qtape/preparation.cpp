@@ -22,12 +22,12 @@ int code_bits(const Graph& graph, NodeId quantizer) {
 
 namespace {
 
-constexpr size_t most_names = 8;
+constexpr size_t max_names = 8;
 
 std::string names_of(const std::vector<std::string>& labels) {
   std::vector<std::string> names;
   for (const std::string& each : labels) {
-    if (names.size() == most_names) break;
+    if (names.size() == max_names) break;
     names.push_back(printable(each));
   }
   const size_t more = labels.size() - names.size();

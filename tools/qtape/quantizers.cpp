@@ -12,6 +12,7 @@
 #include "qtape/io/json_document.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/quantization.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
@@ -86,7 +87,7 @@ void report_quantizers(const QuantizersOptions& options) {
   require<ArgumentError>(count >= 1, "there are no samples for the report");
   require_fit(model.graph, model.graph.answers(), images);
   Evaluator evaluator(model.graph, model.parameters, options.threads);
-  const int64_t extent = std::min(Evaluator::batch, count);
+  const int64_t extent = calibration_batch(count);
   Tape tape(model.graph.with_batch(extent), model.parameters,
             {.outputs = model.graph.answers(), .threads = options.threads});
   const auto reports = qtape::report_quantizers(tape, batches_of(images, count));

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t most_result_bytes = int64_t{64} << 20;
+constexpr int64_t max_result_bytes = int64_t{64} << 20;
 constexpr auto pause = std::chrono::milliseconds(200);
 
 struct SweepOptions {
@@ -67,8 +67,12 @@ class Sweep {
     require_options(grid_, help_);
     require<ArgumentError>(has_option(help_, "--json"), "{} has no option --json",
                            grid_.command[0]);
+  }
+
+  /// Creates the folder of each run, with its command.
+  void create_folders() const {
     for (const SweepRun& run : grid_.runs) {
-      fs::create_directories(in(run, ""));
+      create_folder(in(run, ""));
       keep_command(run);
     }
   }
@@ -151,11 +155,10 @@ class Sweep {
     command.insert(command.end(), run.arguments.begin(), run.arguments.end());
     const std::string text = fmt::format("{}\n", fmt::join(command, "\n"));
     if (!fs::exists(path)) return write_file(path, text);
-    require<ArgumentError>(
-        read_file(path, most_result_bytes) == text,
-        "{} is of another command than the grid has now: name another folder "
-        "for the results, or remove this one",
-        path);
+    require<ArgumentError>(read_file(path, max_result_bytes) == text,
+                           "{} was written for a different command: name another folder "
+                           "for the results, or remove this one",
+                           path);
   }
 
   bool ended(const SweepRun& run) const {
@@ -167,7 +170,7 @@ class Sweep {
     const std::string path = in(run, "result.json");
     if (!fs::exists(path)) return {};
     return naming<FormatError>(
-        path, [&] { return parse_document(read_file(path, most_result_bytes)); });
+        path, [&] { return parse_document(read_file(path, max_result_bytes)); });
   }
 
   /// Returns false if another process runs it.
@@ -247,6 +250,12 @@ int sweep(const SweepOptions& options) {
   SweepGrid grid = read_grid(options.grid);
   Sweep sweep = naming<ArgumentError>(options.grid,
                                       [&] { return Sweep(std::move(grid), options.output); });
+  if (leads) {
+    const fs::path folder = options.output;
+    files.expect_folder("--output", options.output,
+                        {folder / "table.csv", folder / "report.html"});
+  }
+  sweep.create_folders();
   sweep.run();
   if (!leads) return 0;
   sweep.write_tables();

@@ -15,8 +15,8 @@
 namespace qtape::tool {
 namespace {
 
-constexpr int64_t most_grid_bytes = int64_t{1} << 20;
-constexpr size_t most_runs = 10000;
+constexpr int64_t max_grid_bytes = int64_t{1} << 20;
+constexpr size_t max_runs = 10000;
 constexpr size_t longest_name = 200;
 
 struct Setting {
@@ -107,7 +107,7 @@ SweepGrid grid_of(const Json& json) {
   for (const auto& [key, values] : found->value.items()) {
     settings.push_back(setting_of(key, values));
     count *= settings.back().values.size();
-    require<FormatError>(count <= most_runs, "/settings: expected at most {} runs", most_runs);
+    require<FormatError>(count <= max_runs, "/settings: expected at most {} runs", max_runs);
   }
   std::set<std::string> names;
   for (size_t i = 0; i < count; ++i) {
@@ -122,7 +122,7 @@ SweepGrid grid_of(const Json& json) {
 }  // namespace
 
 SweepGrid read_grid(const std::string& path) {
-  const std::string text = read_file(path, most_grid_bytes);
+  const std::string text = read_file(path, max_grid_bytes);
   return naming<FormatError>(path, [&] { return grid_of(parse_document(text)); });
 }
 

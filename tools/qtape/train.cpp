@@ -41,7 +41,7 @@ bool has_trainable_quantizers(const Graph& graph) {
 
 /// Prints the default bits of the first and last layer, and warns of bits that rarely learn.
 void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
-  const auto usual = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
+  const auto usual = default_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
   if (!usual) return;
   if (!recipe.ends_bits) {
     console::print("first and last layer: {} bits because there are batch norms\n", *usual);
@@ -51,14 +51,6 @@ void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
         "rarely learn; try --ends-bits {}\n",
         *recipe.ends_bits, *usual);
   }
-}
-
-/// Returns the recipe with the bits of the first and last layer, which it prints.
-QuantizationRecipe with_ends(QuantizationRecipe recipe, const Graph& graph) {
-  say_ends(graph, recipe);
-  if (recipe.ends_bits) return recipe;
-  recipe.ends_bits = usual_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
-  return recipe;
 }
 
 /// Quantizers that are trained.
@@ -101,22 +93,18 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
 std::vector<std::string> learned_scales(const Graph& graph) {
   std::vector<std::string> names;
   for (NodeId id : quantizers(graph)) {
-    const auto& operands = graph[id].operands;
-    for (size_t k = 1; k < operands.size(); ++k) {
-      const Node& node = graph[operands[k]];
-      if (std::holds_alternative<Parameter>(node.op)) names.push_back(node.label);
-    }
+    for (const NodeId scale : trained_scales(graph, id)) names.push_back(graph[scale].label);
   }
   return names;
 }
 
 /// Returns the learning rate for the smallest number of bits; see docs/recipes.md for the
 /// measurements.
-double usual_rate(const Graph& graph) {
+double default_rate(const Graph& graph) {
   const bool few = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
     const int bits = code_bits(graph, id);
     // Bits of which recipes learn the scales by default.
-    return usual_scales(bits, bits) == ScaleOrigin::LSQ;
+    return default_scales(bits, bits) == ScaleOrigin::LSQ;
   });
   return few ? 3e-3 : 1e-3;
 }
@@ -130,7 +118,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   FitOptions options{
       .epochs = command.epochs,
       .batch = batch_given ? command.batch : std::min(command.batch, data.train.size()),
-      .learning_rate = command.learning_rate.value_or(usual_rate(model.graph())),
+      .learning_rate = command.learning_rate.value_or(default_rate(model.graph())),
       .checkpoint = command.checkpoint,
       .resume = command.resume,
       .report = command.report,
@@ -323,12 +311,13 @@ void train(TrainCommand& command) {
          report.accuracy_before);
     if (compares_classes(start->graph(), data.train)) start = before_softmax(std::move(*start));
     // The norms of the model are folded in the one to start from.
-    const QuantizationRecipe recipe =
-        trained == Trained::New ? with_ends(command.recipe, model.graph()) : command.recipe;
+    if (trained == Trained::New) say_ends(model.graph(), command.recipe);
+    const QuantizationRecipe recipe = with_usual_ends(command.recipe, model.graph());
     model = with_loss(std::move(*start), data.train);
     console::print("loss: {}\n", loss_text(model.graph()));
     if (trained == Trained::New) {
-      model = quantized(model, recipe, data.train, usual_calibration_samples, command.threads);
+      model =
+          quantized(model, recipe, data.train, default_calibration_samples, command.threads);
       judge_quantized(model.graph(), command.recipe.float_parts, report);
       note(score_of("with its quantizers calibrated", model, command, data.test), report,
            report.score_calibrated, report.accuracy_calibrated);
@@ -348,8 +337,9 @@ Command add_train(CLI::App& app) {
   add_data(train, o->data, o->threads);
   add_json(train, o->json);
   o->data.trains = true;
-  train.add_option("--test-input", o->data.test_input, "inputs to test with");
-  train.add_option("--test-labels", o->data.test_labels, "their labels");
+  train.add_option("--test-input", o->data.test_input, "test inputs, in the same formats");
+  train.add_option("--test-labels", o->data.test_labels,
+                   "labels or targets of the test inputs");
   train.add_option("-o,--output", o->output,
                    "write the trained model here; required unless --checkpoint is given");
   add_settings<TrainRun>(train, *o);

@@ -34,7 +34,7 @@ struct VerifyCommand {
   /// Number of additional random inputs; empty: none, which requires data.
   std::optional<int64_t> random = std::nullopt;
   int64_t seed = 1;  ///< of the random inputs
-  std::vector<Level> levels = {usual_levels.begin(), usual_levels.end()};
+  std::vector<Level> levels = {default_levels.begin(), default_levels.end()};
   bool usual = true;  ///< true unless levels or a requantization were chosen
   VerifiedFile file = {};
   int threads = default_threads();
@@ -198,7 +198,7 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
           std::ranges::count(command.requantizations, program.requantization()) > 0,
       "{} is a program of {}, but --levels and --requantization leave only {}", command.model,
       to_string_view(program.requantization()), text_of(command.requantizations));
-  if (std::ranges::equal(command.levels, usual_levels)) {
+  if (std::ranges::equal(command.levels, default_levels)) {
     std::erase_if(command.levels, [](Level each) { return each < Level::Reference; });
   }
   if (!command.random && !command.data.given()) command.random = 1000;

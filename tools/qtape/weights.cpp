@@ -63,9 +63,10 @@ void require_storable(const std::string& file, const NamedTensors& values) {
 }
 
 void write_values(const WeightsCommand& command) {
-  require<ArgumentError>(!command.output.ends_with(".npy"),
-                         "--output: a .npy file cannot hold names, got {}", command.output);
-  require_array_file(command.output);
+  const std::string& path = command.output;
+  require<ArgumentError>(path.ends_with(".npz") || path.ends_with(".safetensors"),
+                         "--output: expected a name that ends in .npz or .safetensors, got {}",
+                         path);
   examples::OutputFiles files;
   files.expect("--output", command.output);
   files.reads({command.model, command.from});

@@ -75,7 +75,7 @@ TEST_CASE("run_record: a curve of any length keeps the mean of what was added") 
       sum += static_cast<double>(i % 7);
     }
     CHECK(curve.steps() == steps);
-    CHECK(curve.means.size() < Curve::most_points);
+    CHECK(curve.means.size() < Curve::max_points);
     double kept = curve.rest_sum;
     for (const auto& mean : curve.means)
       kept += mean.value() * static_cast<double>(curve.stride);

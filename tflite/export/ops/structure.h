@@ -22,8 +22,8 @@ inline void write(const integer::Reshape&, TfliteProgram& p) {
 
 inline void write(const integer::Pad& op, TfliteProgram& p) {
   const int rank = p.out().type.shape.rank();
-  check(rank <= most_padded_axes, "TensorFlow Lite Micro pads up to {} axes, got {}",
-        most_padded_axes, rank);
+  check(rank <= max_padded_axes, "TensorFlow Lite Micro pads up to {} axes, got {}",
+        max_padded_axes, rank);
   check(op.code == p.out().zero_point, "the border is {}, expected the zero point {}", op.code,
         p.out().zero_point);
   std::vector<int32_t> pads;
@@ -37,8 +37,8 @@ inline void write(const integer::Pad& op, TfliteProgram& p) {
 
 inline void write(const integer::Concat& op, TfliteProgram& p) {
   const auto count = std::ssize(p.node().operands);
-  check(count <= most_joined, "TensorFlow Lite Micro joins up to {} operands, got {}",
-        most_joined, count);
+  check(count <= max_joined, "TensorFlow Lite Micro joins up to {} operands, got {}",
+        max_joined, count);
   std::vector<int32_t> inputs;
   for (size_t k = 0; k < p.node().operands.size(); ++k) inputs.push_back(p.tensor(k));
   p.finish(Builtin::Concatenation, std::move(inputs),
