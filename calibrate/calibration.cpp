@@ -136,7 +136,7 @@ class Observation {
   int64_t batch_count_ = 0;
 };
 
-/// What an observer chose: scales and zero points, or ranges. Choosing searches histograms.
+/// Choice of an observer: scales and zero points, or ranges. Making it searches histograms.
 struct Chosen {
   explicit Chosen(const Observer& observer) {
     if (detail::gives_qparams(observer.method())) {
@@ -271,6 +271,23 @@ class SavedStates {
   std::vector<std::pair<std::string, Tensor>> saved_;
 };
 
+/// Returns the index of the choice with the smallest error of the outputs. Calls `on_batch`
+/// after each batch.
+size_t best_of(Tape& tape, NodeId id, const std::vector<Chosen>& choices, OutputError& error,
+               const auto& on_batch) {
+  size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < choices.size(); ++i) {
+    apply(tape, id, choices[i]);
+    const double sum = error.measure([&](int64_t) { on_batch(); });
+    if (sum < least) {
+      least = sum;
+      best = i;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 ObserverMethod default_method(const Op& quantizer) {
@@ -319,21 +336,11 @@ std::vector<NodeCalibration> search_calibration(
   std::vector<NodeCalibration> results;
   for (const Observed& each : observation.nodes()) {
     const std::vector<Chosen>& own = chosen[results.size()];
-    const std::string label = tape.graph().name(each.id);
-    const int64_t stage = static_cast<int64_t>(results.size()) + 1;
-    size_t best = 0;
-    double least = std::numeric_limits<double>::infinity();
+    const int64_t stage = std::ssize(results) + 1;
     int64_t done = 0;
-    for (size_t i = 0; i < own.size(); ++i) {
-      apply(tape, each.id, own[i]);
-      const double sum = error.measure([&](int64_t) {
-        if (on_batch) on_batch({label, ++done, stage, stages});
-      });
-      if (sum < least) {
-        least = sum;
-        best = i;
-      }
-    }
+    const size_t best = best_of(tape, each.id, own, error, [&] {
+      if (on_batch) on_batch({tape.graph().name(each.id), ++done, stage, stages});
+    });
     apply(tape, each.id, own[best]);
     results.push_back(result_of(tape, each.id, each.observers[best]));
   }

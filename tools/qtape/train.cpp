@@ -71,6 +71,14 @@ Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
   return !command.asked && has_trainable_quantizers(graph) ? Trained::Own : Trained::New;
 }
 
+/// Returns the recipe for a graph whose norms were not folded yet, and prints the bits of the
+/// first and the last layer of new quantizers.
+QuantizationRecipe recipe_for(const Graph& graph, Trained trained,
+                              const TrainCommand& command) {
+  if (trained == Trained::New) say_ends(graph, command.recipe);
+  return with_usual_ends(command.recipe, graph);
+}
+
 /// Returns a copy of the model to start from, and reports parts without an integer form.
 Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
                      TrainReport& report) {
@@ -311,8 +319,7 @@ void train(TrainCommand& command) {
          report.accuracy_before);
     if (compares_classes(start->graph(), data.train)) start = before_softmax(std::move(*start));
     // The norms of the model are folded in the one to start from.
-    if (trained == Trained::New) say_ends(model.graph(), command.recipe);
-    const QuantizationRecipe recipe = with_usual_ends(command.recipe, model.graph());
+    const QuantizationRecipe recipe = recipe_for(model.graph(), trained, command);
     model = with_loss(std::move(*start), data.train);
     console::print("loss: {}\n", loss_text(model.graph()));
     if (trained == Trained::New) {
