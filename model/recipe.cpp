@@ -18,6 +18,7 @@
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/rewrite_layers.h"
+#include "qtape/model/passes/training_norms.h"
 #include "qtape/model/passes/weighted_layers.h"
 #include "qtape/model/targets.h"
 #include "qtape/ops/op_queries.h"
@@ -273,7 +274,10 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples, int threads) {
   const FloatEnvironment floats;
-  const Model plain = plain_model(model);
+  const Graph bare = without_quantizers(model.graph());
+  TrainingNorms norms = with_training_norms(bare, model.parameters());
+  const Model plain = norms.model ? plain_model(Model(*std::move(norms.model)))
+                                  : plain_model(model);
   // The norms of the model are folded in the plain one.
   Model result(quantized(plain.graph(), with_usual_ends(recipe, model.graph())));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);

@@ -147,8 +147,8 @@ std::vector<std::string> layer_weights(const Graph& graph);
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
 /// Quantizes a model and keeps its values. Quantizers are calibrated on `samples` of `dataset`,
-/// so training can start. Quantizers of the model are replaced, and layers are rewritten
-/// for integers (`rewrite_layers`).
+/// so training can start. Quantizers of the model are replaced. Batch norms stay in training
+/// (`with_training_norms`); other layers are rewritten for integers (`rewrite_layers`).
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples = default_calibration_samples,
                 int threads = default_threads());

@@ -164,7 +164,7 @@ void WindowOperators::average_channels() {
   const Windows over = windows_of(node, 3);
   const std::vector<int64_t> kernel = of_axes(node, "kernel_shape", 3, 0);
   const auto only_first = [](const std::vector<int64_t>& numbers, int64_t expected) {
-    return numbers[1] == expected && numbers[2] == fallback;
+    return numbers[1] == expected && numbers[2] == expected;
   };
   require<FormatError>(a.shape[1] == 1 && only_first(kernel, 1) &&
                            only_first(over.strides, 1) && only_first(over.begin, 0) &&

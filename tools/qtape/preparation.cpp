@@ -11,7 +11,9 @@
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/rewrite_layers.h"
+#include "qtape/model/passes/training_norms.h"
 #include "qtape/programs/console/standard_output.h"
+#include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
 
@@ -35,24 +37,32 @@ std::string names_of(const std::vector<std::string>& labels) {
                      more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
+void say(std::string_view verb, std::string_view noun, const std::vector<std::string>& labels,
+         std::string_view end) {
+  if (labels.empty()) return;
+  console::print("{} {}{}: {}\n", verb, counted(std::ssize(labels), noun), end,
+                 names_of(labels));
+}
+
 }  // namespace
 
 Model rewritten(Model model, Preparation& report) {
   RewrittenLayers result = rewrite_layers(model.graph(), model.parameters());
   if (!result.model) return model;
-  report.folded_norms = std::move(result.folded);
+  say("folded", "batch norm", result.folded,
+      result.folded.size() == 1 ? " into the preceding layer" : " into the preceding layers");
+  std::ranges::move(result.folded, std::back_inserter(report.folded_norms));
   report.rewritten_layers = std::move(result.rewritten);
-  const auto list = [](std::string_view text, std::string_view noun,
-                       const std::vector<std::string>& labels, std::string_view end) {
-    if (labels.empty()) return;
-    console::print("{} {} {}{}{}: {}\n", text, labels.size(), noun,
-                   labels.size() == 1 ? "" : "s", end, names_of(labels));
-  };
-  list("folded", "batch norm", report.folded_norms,
-       report.folded_norms.size() == 1 ? " into the preceding layer"
-                                       : " into the preceding layers");
-  list("rewrote", "layer", report.rewritten_layers, " in a form that has integers");
+  say("rewrote", "layer", report.rewritten_layers, " in a form that has integers");
   return Model(std::move(*result.model));
+}
+
+Model with_training_norms(Model model, std::vector<std::string>& names) {
+  TrainingNorms norms = qtape::with_training_norms(model.graph(), model.parameters());
+  if (!norms.model) return model;
+  say("kept", "batch norm", norms.folded, " in training, folded into weights in each step");
+  names = std::move(norms.folded);
+  return Model(std::move(*norms.model));
 }
 
 namespace {

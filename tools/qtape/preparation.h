@@ -41,6 +41,9 @@ inline constexpr const char* float_parts_help =
 /// Returns the model with its layers rewritten for integers (`rewrite_layers`), and prints what
 /// has changed.
 Model rewritten(Model model, Preparation& report);
+/// Returns the model with its batch norms as norms that are folded while they train
+/// (`with_training_norms`); prints them and sets `names` to their labels.
+Model with_training_norms(Model model, std::vector<std::string>& names);
 /// Returns a model without its last Softmax and LogSoftmax nodes, and prints them.
 SavedModel before_softmax(SavedModel model);
 Model before_softmax(Model model);
