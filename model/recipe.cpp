@@ -276,8 +276,8 @@ Model quantized(const Model& model, const QuantizationRecipe& recipe,
   const FloatEnvironment floats;
   const Graph bare = without_quantizers(model.graph());
   TrainingNorms norms = with_training_norms(bare, model.parameters());
-  const Model plain = norms.model ? plain_model(Model(*std::move(norms.model)))
-                                  : plain_model(model);
+  const Model plain =
+      norms.model ? plain_model(Model(*std::move(norms.model))) : plain_model(model);
   // The norms of the model are folded in the plain one.
   Model result(quantized(plain.graph(), with_usual_ends(recipe, model.graph())));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);

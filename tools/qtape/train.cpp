@@ -94,8 +94,8 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
   if (!command.asked && !quantizers(model.graph()).empty()) {
     console::print("quantizers with fixed scales are replaced; --fixed-scales keeps them\n");
   }
-  return prepared(with_training_norms(std::move(plain), report.training_norms), command.recipe.float_parts,
-                  report);
+  return prepared(with_training_norms(std::move(plain), report.training_norms),
+                  command.recipe.float_parts, report);
 }
 
 /// Returns the names of scales and zero points that are trained.
