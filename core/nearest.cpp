@@ -1,11 +1,12 @@
 #include "qtape/core/nearest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "qtape/core/error.h"
 #include "qtape/core/printable.h"
 
 namespace qtape {

@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "qtape/core/printable.h"
 #include "qtape/deploy/lint_text.h"
 #include "qtape/deploy/multipliers.h"
 #include "qtape/engine/print_fields.h"

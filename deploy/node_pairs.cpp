@@ -69,17 +69,9 @@ class NodePairing {
     return std::nullopt;
   }
 
-  static std::vector<ProgramNodeId> inputs_in(const IntegerProgram& program) {
-    std::vector<ProgramNodeId> found;
-    for (const ProgramNodeId id : ids(program)) {
-      if (std::holds_alternative<integer::Input>(program[id].op)) found.push_back(id);
-    }
-    return found;
-  }
-
   void pair_inputs() {
-    const std::vector<ProgramNodeId> of_a = inputs_in(a_);
-    const std::vector<ProgramNodeId> of_b = inputs_in(b_);
+    const std::vector<ProgramNodeId> of_a = input_ids(a_);
+    const std::vector<ProgramNodeId> of_b = input_ids(b_);
     require_same("inputs", of_a, of_b, of_a.size() == of_b.size());
     const auto named = [&](ProgramNodeId id) {
       const auto other = labelled(id);

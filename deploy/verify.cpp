@@ -17,12 +17,7 @@ namespace qtape {
 namespace {
 
 std::vector<ProgramNodeId> inputs_of(const IntegerProgram& program) {
-  std::vector<ProgramNodeId> found;
-  for (const ProgramNodeId id : ids(program)) {
-    if (std::holds_alternative<integer::Input>(program[id].op)) {
-      found.push_back(id);
-    }
-  }
+  std::vector<ProgramNodeId> found = input_ids(program);
   require<ArgumentError>(!found.empty(), "the program has no input");
   return found;
 }

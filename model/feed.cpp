@@ -89,9 +89,8 @@ std::vector<FedInput> inputs_of(Tape& tape) {
 std::vector<FedInput> inputs_of(IntegerSession& session) {
   std::vector<FedInput> found;
   const IntegerProgram& program = session.program();
-  for (const ProgramNodeId id : ids(program)) {
+  for (const ProgramNodeId id : input_ids(program)) {
     const auto* op = std::get_if<integer::Input>(&program[id].op);
-    if (op == nullptr) continue;
     require<ArgumentError>(op->batch && op->shape.rank() >= 1,
                            "{}: samples need a batched input", program.describe(id));
     require_elements(op->shape, program.describe(id));

@@ -217,7 +217,19 @@ std::optional<int> default_ends_bits(const Graph& graph, int weight_bits, int ac
   return few && has_norms(graph) ? std::optional(8) : std::nullopt;
 }
 
-QuantizationRecipe with_usual_ends(QuantizationRecipe recipe, const Graph& graph) {
+std::string ends_note(std::optional<int> usual, std::optional<int> given) {
+  if (!usual) return {};
+  if (!given) {
+    return fmt::format("first and last layer: {} bits because there are batch norms\n", *usual);
+  }
+  if (*given >= *usual) return {};
+  return fmt::format(
+      "warning: with batch norms and {} bits in the first and the last layer, networks rarely "
+      "learn; try --ends-bits {}\n",
+      *given, *usual);
+}
+
+QuantizationRecipe with_default_ends(QuantizationRecipe recipe, const Graph& graph) {
   if (!recipe.ends_bits) {
     recipe.ends_bits = default_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
   }
@@ -241,7 +253,7 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   if (!asked.float_parts) {
     require_no_float_parts(float_parts(graph), "QuantizationRecipe::float_parts allows them");
   }
-  QuantizationRecipe recipe = with_usual_ends(asked, graph);
+  QuantizationRecipe recipe = with_default_ends(asked, graph);
   const std::vector<WeightedLayer> layers = weighted_layers(graph);
   if (!recipe.scales) {
     recipe.scales = default_scales(recipe.weight_bits, recipe.activation_bits);
@@ -279,7 +291,7 @@ Model quantized(const Model& model, const QuantizationRecipe& recipe,
   const Model plain =
       norms.model ? plain_model(Model(*std::move(norms.model))) : plain_model(model);
   // The norms of the model are folded in the plain one.
-  Model result(quantized(plain.graph(), with_usual_ends(recipe, model.graph())));
+  Model result(quantized(plain.graph(), with_default_ends(recipe, model.graph())));
   (void)start_from(result, plain.parameters(), dataset, samples, threads);
   return result;
 }

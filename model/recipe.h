@@ -43,6 +43,11 @@ Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin);
 /// bits; otherwise empty.
 std::optional<int> default_ends_bits(const Graph& graph, int weight_bits, int activation_bits);
 
+/// Returns the line for users of the bits of the first and the last layer, `given` or the
+/// `usual` ones of `default_ends_bits`: the default that applies, or a warning of fewer bits;
+/// else empty.
+std::string ends_note(std::optional<int> usual, std::optional<int> given);
+
 /// Returns the default bits of activations around means, see QuantizationRecipe::mean_bits.
 int default_mean_bits(int activation_bits);
 
@@ -130,7 +135,7 @@ struct QuantizationRecipe {
 
 /// Returns the recipe, with `default_ends_bits` of the graph if it has no bits of the first and
 /// the last layer. Batch norms count, so it takes the graph before these are folded.
-QuantizationRecipe with_usual_ends(QuantizationRecipe recipe, const Graph& graph);
+QuantizationRecipe with_default_ends(QuantizationRecipe recipe, const Graph& graph);
 
 /// Returns the labels of the weights of the graph's products, in order; `LayerBits` match
 /// these. Computed weights, as with folded batch norms, have the labels of their parameters.

@@ -18,7 +18,7 @@
 #include "qtape/programs/command_pages.h"
 #include "qtape/programs/console/standard_output.h"
 
-namespace qtape::examples {
+namespace qtape::programs {
 namespace {
 
 /// Returns "1 to 100" or "0 or more".
@@ -286,4 +286,4 @@ int run_parsed(CLI::App& app, int argc, char** argv, const std::function<int()>&
   return during("running", commands.empty() ? name : commands[0]->get_name(), run);
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

@@ -28,7 +28,7 @@ class Option;
 class Validator;
 }  // namespace CLI
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 /// A type-erased value of an enumeration.
 struct Spelling {
@@ -164,7 +164,7 @@ class CommandLine {
   /// Adds one option per field.
   template <Described T>
   void add_settings(T& settings) {
-    examples::add_settings(*app_, settings);
+    programs::add_settings(*app_, settings);
   }
 
   CLI::App& app() { return *app_; }
@@ -192,4 +192,4 @@ CLI::Validator range(T low, T high);
 /// --version; for the body of console::run_program. Wrong arguments are ArgumentErrors.
 int run_parsed(CLI::App& app, int argc, char** argv, const std::function<int()>& run);
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

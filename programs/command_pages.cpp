@@ -10,7 +10,7 @@
 #include <iterator>
 #include <vector>
 
-namespace qtape::examples {
+namespace qtape::programs {
 namespace {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
@@ -152,4 +152,4 @@ void add_pages(CLI::App& app, const std::string& version) {
   add_page(app, "--bash-completion", [&app] { return bash_completion(app); });
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

@@ -7,7 +7,7 @@ namespace CLI {
 class App;
 }
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 /// Manual page of a program and its commands, in the man macros of troff.
 std::string manual_page(const CLI::App& app, const std::string& version);
@@ -19,4 +19,4 @@ std::string bash_completion(const CLI::App& app);
 /// texts and end the program.
 void add_pages(CLI::App& app, const std::string& version);
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

@@ -11,7 +11,7 @@
 #include "qtape/distributed/mpi.h"
 #endif
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 namespace {
 
@@ -85,4 +85,4 @@ Launch::~Launch() = default;
 
 int Launch::ranks() const { return exchange() == nullptr ? 1 : exchange()->ranks(); }
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

@@ -8,7 +8,7 @@
 
 #include "qtape/ops/core/shards.h"
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 /// Help of --shards.
 inline constexpr std::string_view shards_help =
@@ -44,4 +44,4 @@ class Launch {
   std::unique_ptr<Connection> connection_;
 };
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

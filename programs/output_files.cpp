@@ -15,7 +15,7 @@
 #include "qtape/model/training/run_record.h"
 #include "qtape/programs/console/standard_output.h"
 
-namespace qtape::examples {
+namespace qtape::programs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ void OutputFiles::require_written() const {
   if (!failures_.empty()) throw IoError(fmt::format("{}", fmt::join(failures_, "; ")));
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

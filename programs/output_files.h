@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 class OutputFiles {
  public:
@@ -67,4 +67,4 @@ class OutputFiles {
   int standard_output_ = -1;  // its descriptor while it is reserved for a text
 };
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

@@ -3,11 +3,11 @@
 
 #include "qtape/core/described_settings.h"
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 using settings::Limits;
 using settings::require_in;
 using settings::require_limits;
 using settings::setting;
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

@@ -4,7 +4,7 @@
 #include "qtape/core/isa.h"
 #include "qtape/io/json_fields.h"
 
-namespace qtape::examples {
+namespace qtape::programs {
 
 /// Returns the settings, the number of threads and the instruction set in use.
 template <Described T>
@@ -15,4 +15,4 @@ Json settings_json(const T& settings, int threads) {
   return json;
 }
 
-}  // namespace qtape::examples
+}  // namespace qtape::programs

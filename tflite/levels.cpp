@@ -60,8 +60,7 @@ class InputCodes {
 
   static Quantizers of(const IntegerProgram& program, const ModelTensors& tensors) {
     Quantizers made{IntegerProgram(program.requantization()), {}, {}};
-    for (const ProgramNodeId id : ids(program)) {
-      if (!std::holds_alternative<integer::Input>(program[id].op)) continue;
+    for (const ProgramNodeId id : input_ids(program)) {
       const int32_t tensor = tensors.inputs[made.inputs.size()];
       made.inputs.push_back(made.program.add(program[id].op, {}, program[id].label));
       made.values.push_back(made.inputs.back());

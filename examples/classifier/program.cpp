@@ -44,16 +44,7 @@ std::string describe(const TrainingSettings& recipe) {
 }
 
 void print_ends(const Graph& graph, const TrainingSettings& recipe) {
-  const auto usual = default_ends_of(graph, recipe);
-  if (!usual) return;
-  if (!recipe.ends_bits) {
-    console::print("first and last layer: {} bits because there are batch norms\n", *usual);
-  } else if (*recipe.ends_bits < *usual) {
-    console::print(
-        "warning: with batch norms and {} bits in the first and the last layer, networks "
-        "rarely learn; try --ends-bits {}\n",
-        *recipe.ends_bits, *usual);
-  }
+  console::print("{}", ends_note(default_ends_of(graph, recipe), recipe.ends_bits));
 }
 
 FitOptions fit_options(const TrainingSettings& recipe, const ProgramOptions& options,

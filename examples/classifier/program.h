@@ -22,6 +22,8 @@
 
 namespace qtape::examples {
 
+using namespace programs;
+
 /// Number of training batches on which fine-tuning calibrates.
 inline constexpr int64_t calibration_batches = 32;
 

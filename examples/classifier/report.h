@@ -10,6 +10,8 @@
 
 namespace qtape::examples {
 
+using namespace programs;
+
 /// Returns `settings`, then loss and accuracy per epoch, median step time and final results.
 std::string report_json(Json settings, const RunResult& result);
 

@@ -19,6 +19,8 @@
 
 namespace qtape::examples {
 
+using namespace programs;
+
 /// Operands on which products of quantized operands are computed.
 enum class Products : uint8_t {
   Values,

@@ -12,6 +12,12 @@
 #include "qtape/model/recipe.h"
 #include "qtape/programs/settings.h"
 
+namespace qtape::examples {
+
+using namespace programs;
+
+}  // namespace qtape::examples
+
 namespace qtape::examples::autoencoder {
 
 using namespace kernels;

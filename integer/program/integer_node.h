@@ -19,6 +19,9 @@ struct IntegerNode {
   bool operator==(const IntegerNode&) const = default;
 };
 
+/// Returns the Input nodes, in order.
+std::vector<ProgramNodeId> input_ids(const IntegerProgram& program);
+
 /// Returns the type of the result.
 inline const TensorType& type_of(const IntegerNode& node) { return node.value.type; }
 

@@ -189,4 +189,12 @@ IntegerProgram load_program(const std::string& path) {
   return read_text(path, program_from_json);
 }
 
+std::vector<ProgramNodeId> input_ids(const IntegerProgram& program) {
+  std::vector<ProgramNodeId> found;
+  for (const ProgramNodeId id : ids(program)) {
+    if (std::holds_alternative<integer::Input>(program[id].op)) found.push_back(id);
+  }
+  return found;
+}
+
 }  // namespace qtape

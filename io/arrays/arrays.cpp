@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "qtape/core/out_of_memory.h"
-#include "qtape/core/printable.h"
 #include "qtape/io/arrays/npy.h"
 #include "qtape/io/arrays/npz.h"
 #include "qtape/io/arrays/safetensors.h"

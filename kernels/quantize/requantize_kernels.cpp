@@ -7,7 +7,6 @@
 
 #include "qtape/core/error.h"
 #include "qtape/kernels/quantize/quantize.h"
-#include "qtape/kernels/simd/select.h"
 #include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
 

@@ -29,7 +29,7 @@ class Exporter {
   std::string run(const IntegerProgram& original) {
     name_nodes();
     // Inputs and outputs are named like their nodes.
-    for (ProgramNodeId id : inputs()) {
+    for (ProgramNodeId id : input_ids(p_.program)) {
       p_.names[id.index] = p_.to.unique(p_.program.name(id));
       yielded_.insert(p_.names[id.index]);
     }
@@ -68,14 +68,6 @@ class Exporter {
       refused_.emplace_back(error.what());
       return {"refused"};
     }
-  }
-
-  std::vector<ProgramNodeId> inputs() const {
-    std::vector<ProgramNodeId> all;
-    for (const ProgramNodeId id : ids(p_.program)) {
-      if (std::holds_alternative<integer::Input>(p_.program[id].op)) all.push_back(id);
-    }
-    return all;
   }
 
   /// Returns the label of an output, without the suffix that distinguishes floats from the

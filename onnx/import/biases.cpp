@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/quantizer_of.h"
@@ -51,11 +52,8 @@ NodeId rounded_bias(Graph& graph, const std::array<NodeId, 3>& operands,
   if (const auto found = known.find(key); found != known.end()) return found->second;
   const auto note = changed_bias(graph, operands, values);
   if (note && notes != nullptr) notes->push_back(*note);
-  const std::string wanted = graph[operands[0]].label + ".quantized";
-  std::string label = wanted;
-  for (int k = 2; graph.find(label); ++k) label = fmt::format("{}.{}", wanted, k);
-  const NodeId id =
-      graph.add(FakeQuantizeBias{}, {operands.begin(), operands.end()}, std::move(label));
+  const std::string label = unused_label(graph, graph[operands[0]].label + ".quantized");
+  const NodeId id = graph.add(FakeQuantizeBias{}, {operands.begin(), operands.end()}, label);
   known.emplace(key, id);
   return id;
 }

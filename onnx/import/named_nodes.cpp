@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "qtape/engine/labels.h"
+
 namespace qtape {
 namespace {
 
@@ -27,9 +29,8 @@ NamedNodes::NamedNodes(const onnx::GraphProto& graph) {
 }
 
 std::string NamedNodes::free_name(const std::string& wanted) {
-  std::string name = wanted;
-  for (int k = 2; !taken_.insert(name).second; ++k) name = fmt::format("{}.{}", wanted, k);
-  return name;
+  return unused_label(wanted,
+                      [&](const std::string& name) { return !taken_.insert(name).second; });
 }
 
 onnx::NodeProto& NamedNodes::add(const onnx::NodeProto& node) {

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "qtape/core/error.h"
-#include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "qtape/integer/rules/quantizer_of.h"
-#include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/operators.h"
 #include "qtape/onnx/import/quantized.h"
 

@@ -15,7 +15,7 @@
 #include "qtape/tests/support/folder.h"
 
 using namespace qtape;
-using namespace qtape::examples;
+using namespace qtape::programs;
 using namespace qtape::console;
 using test::error_text;
 

@@ -12,7 +12,7 @@
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;
-using namespace qtape::examples;
+using namespace qtape::programs;
 using test::error_text;
 
 namespace {
@@ -289,7 +289,7 @@ TEST_CASE("settings: an option beside a checkpoint must agree with it") {
   const auto error = [](const std::string& arguments) {
     Parsed given(arguments);
     return error_text<ArgumentError>(
-        [&] { examples::require_same(given.line.app(), given.sample, others()); });
+        [&] { programs::require_same(given.line.app(), given.sample, others()); });
   };
   CHECK(error("") == "no error");
   CHECK(error("--count 5 --first-bits 0 --rate 15e-1 --fast --shade light --stop 7 "

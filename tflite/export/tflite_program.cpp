@@ -214,8 +214,7 @@ std::string TfliteProgram::limits_of(int32_t tensor) const {
 }
 
 void TfliteProgram::set_inputs() {
-  for (const ProgramNodeId id : ids(program_)) {
-    if (!std::holds_alternative<integer::Input>(program_[id].op)) continue;
+  for (const ProgramNodeId id : input_ids(program_)) {
     const auto found = inputs_.find(id.index);
     check(found != inputs_.end(), "{} has no quantizer, expected one", program_.name(id));
     model.inputs.push_back(found->second);

@@ -305,7 +305,7 @@ void calibrate(const CalibrateOptions& options) {
   require<ArgumentError>(
       options.observer != "search" || options.weight_observer == default_choice,
       "--weight-observer has no effect with --observer search, which tries all for weights");
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   // The model may be replaced, its data may not.
   files.reads(options.data.paths());
   files.expect_unread("--output", options.save);
@@ -355,11 +355,11 @@ Command add_calibrate(CLI::App& app) {
       "--observer", o->observer,
       "usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: the best for "
       "each quantizer; all: a table");
-  examples::take_one_of(observer, std::move(observers));
+  programs::take_one_of(observer, std::move(observers));
   observer.capture_default_str();
   add_settings(calibrate, *o);
-  examples::take_one_of(*calibrate.get_option("--weight-observer"), of_weights);
-  examples::add_setting(calibrate, &QuantizationRecipe::weight_codes, o->weight_codes);
+  programs::take_one_of(*calibrate.get_option("--weight-observer"), of_weights);
+  programs::add_setting(calibrate, &QuantizationRecipe::weight_codes, o->weight_codes);
   return {&calibrate, [o, &calibrate] {
             for (const char* name : {"--weight-bits", "--activation-bits",
                                      "--signed-activations", "--weight-codes"}) {

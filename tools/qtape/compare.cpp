@@ -129,7 +129,7 @@ void print_file(std::string_view name, const std::string& path, const IntegerPro
 /// Returns true if all codes and outputs agree.
 bool compare(const CompareCommand& command) {
   check_options(command.data);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({command.a, command.b});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
@@ -168,7 +168,7 @@ Command add_compare(CLI::App& app) {
              "random inputs to compare, with or without data; 1000 without", {1, 1000000000});
   add_option(compare, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&compare, [o, &compare] {
-            examples::refuse_useless(compare, o->data.given() && !o->random,
+            programs::refuse_useless(compare, o->data.given() && !o->random,
                                      "needs --random beside data", {"--seed"});
             return qtape::tool::compare(*o) ? 0 : 1;
           }};

@@ -98,7 +98,7 @@ void print_summary(const ConvertReport& report) {
 /// Writes a model's integer program; prints the number of nodes, the largest certificate and
 /// the reduction in text size.
 void convert(const ConvertCommand& command) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   std::error_code missing;
   require<ArgumentError>(!std::filesystem::equivalent(command.model, command.output, missing),
                          "--output: {} is the model itself", command.output);

@@ -292,7 +292,7 @@ CExport exported_c(const ExportCCommand& command, const std::string& name,
 bool export_c(const ExportCCommand& command) {
   const std::string name = command.name.empty() ? name_from(command.file) : command.name;
   check_command(command, name);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   AnyFile file = load_file(command.file, files);
   const IntegerProgram program =
       exported_program(file, command.file, command.requantization,
@@ -348,7 +348,7 @@ Command add_export_c(CLI::App& app) {
                        "portable: included; cmsis-nn: CMSIS-NN's kernels, compiled by --check "
                        "from the tree in QTAPE_CMSIS_NN")
            ->capture_default_str();
-  examples::take_one_of(kernels, settings::Choices<CKernels>().names());
+  programs::take_one_of(kernels, settings::Choices<CKernels>().names());
   add_settings(to_c, *o);
   add_json(to_c, o->json);
   return {&to_c, [o, kernel] {

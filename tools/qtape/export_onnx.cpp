@@ -148,7 +148,7 @@ bool has_int4(const IntegerProgram& program, const ExportOnnxCommand& command) {
 /// many codes change.
 void export_onnx(const ExportOnnxCommand& command) {
   check_options(command.data);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);
@@ -160,7 +160,7 @@ void export_onnx(const ExportOnnxCommand& command) {
   const OnnxExportOptions options{.form = command.form, .opset = command.opset};
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;
-  examples::refuse_useless(*command.line, !counts,
+  programs::refuse_useless(*command.line, !counts,
                            "has no effect: only models in the form qdq are run", {"--threads"});
   require<ArgumentError>(
       counts || !command.data.given(),
@@ -196,7 +196,7 @@ Command add_export_onnx(CLI::App& app) {
                "products in integers, exactly the codes of the program; qonnx: products in float and "
                "nodes Quant of QONNX, for FINN and hls4ml")
            ->capture_default_str();
-  examples::take_one_of(forms, settings::Choices<OnnxForm>().names());
+  programs::take_one_of(forms, settings::Choices<OnnxForm>().names());
   add_data(to_onnx, o->data, o->threads);
   add_settings(to_onnx, *o);
   add_json(to_onnx, o->json);

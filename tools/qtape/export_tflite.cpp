@@ -119,7 +119,7 @@ void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
 /// Writes a program as a `.tflite` model; prints how its inputs and outputs are quantized.
 void export_tflite(const ExportTfliteCommand& command) {
   check_options(command.data);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({command.file});
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);

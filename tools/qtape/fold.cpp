@@ -88,7 +88,7 @@ void print(const FoldReport& report) {
 /// Writes a model with its batch norms folded into the preceding layers, quantized or not;
 /// prints which norms are folded and which are not.
 void fold(const std::string& path, const std::string& output, const std::string& json) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.expect("--output", output);
   files.reads({path});
   files.expect_text("--json", json);

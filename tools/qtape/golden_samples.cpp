@@ -16,14 +16,13 @@ struct Fed {
   std::vector<FedInput> inputs;
 
   explicit Fed(const IntegerProgram& program) {
-    for (const ProgramNodeId id : ids(program)) {
-      if (!std::holds_alternative<integer::Input>(program[id].op)) continue;
+    nodes = input_ids(program);
+    for (const ProgramNodeId id : nodes) {
       const TensorType& type = program[id].value.type;
       buffers.push_back({type, std::vector<std::byte>(static_cast<size_t>(type.bytes()))});
       const auto extents = type.shape.extents();
       inputs.push_back({.label = program[id].label,
                         .sample = Shape(extents.subspan(std::min<size_t>(1, extents.size())))});
-      nodes.push_back(id);
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (buffers[i].type.dtype == DType::S32) {

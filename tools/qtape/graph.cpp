@@ -54,7 +54,7 @@ void draw_graph(const std::string& file, const std::string& output, const std::s
   require<ArgumentError>(dot || output.ends_with(".svg"),
                          "--output: expected a name that ends in .svg or .dot, got {}",
                          printable(output));
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({file});
   files.expect_unread("--output", output);
   files.expect_text("--json", json);

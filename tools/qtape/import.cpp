@@ -129,7 +129,7 @@ void require_rows(const Graph& graph) {
 }
 
 /// Reads the file in the format in which it begins.
-SavedModel imported_model(const ImportCommand& command, examples::OutputFiles& files,
+SavedModel imported_model(const ImportCommand& command, programs::OutputFiles& files,
                           ImportReport& report) {
   const std::string begin = first_bytes(command.model);
   require<FormatError>(!begin.starts_with('{'),
@@ -166,7 +166,7 @@ void check_values(const std::string& file, const SavedModel& model, ImportReport
 /// Converts a model of another format to a model file, with batch norms folded; prints its
 /// inputs and sizes.
 void import_model(const ImportCommand& command) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({command.model});
   files.expect_unread("--output", command.output);
   files.expect_text("--json", command.json);

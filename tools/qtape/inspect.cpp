@@ -265,7 +265,7 @@ void print(const ProgramReport& report) {
 /// Prints nodes, shapes, quantizers with their scales, and parameter and activation bytes; for
 /// an integer program its nodes, certificates and weight bytes.
 void inspect(const std::string& path, const std::string& json) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({path});
   files.expect_text("--json", json);
   const AnyFile file = load_file(path, files, NanValues::Keep);

@@ -20,7 +20,7 @@ void fill(NodeReport& report, std::string_view op, const std::string& label,
 
 }  // namespace
 
-void write_json_text(examples::OutputFiles& files, const std::string& path,
+void write_json_text(programs::OutputFiles& files, const std::string& path,
                      const Json& report) {
   files.write(path, report.dump(1, JsonTexts::Replace) + "\n");
 }

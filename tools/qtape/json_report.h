@@ -16,10 +16,10 @@ namespace qtape::tool {
 
 /// Writes a report if `path` is not empty; `-` is standard output. Non-finite numbers become
 /// null, and bytes that are not UTF-8 the replacement character.
-void write_json_text(examples::OutputFiles& files, const std::string& path, const Json& report);
+void write_json_text(programs::OutputFiles& files, const std::string& path, const Json& report);
 
 template <Described Report>
-void write_report(examples::OutputFiles& files, const std::string& path, const Report& report) {
+void write_report(programs::OutputFiles& files, const std::string& path, const Report& report) {
   if (!path.empty()) write_json_text(files, path, write_json(report));
 }
 

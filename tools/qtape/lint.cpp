@@ -35,7 +35,7 @@ struct LintReport {
 };
 
 /// Loads with NaN values, because lint reports them.
-std::vector<Finding> findings_of(const std::string& path, examples::OutputFiles& files) {
+std::vector<Finding> findings_of(const std::string& path, programs::OutputFiles& files) {
   AnyFile file = load_file(path, files, NanValues::Keep);
   return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
@@ -80,7 +80,7 @@ void print(const LintReport& report) {
 /// line, or `ok`. Returns the number of errors and warnings; notes are printed if `notes`, but
 /// not counted.
 int64_t lint(const std::string& path, bool notes, const std::string& json) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({path});
   files.expect_text("--json", json);
   const LintReport report = report_of(findings_of(path, files), notes);

@@ -28,7 +28,7 @@ bool is_onnx(const std::string& path) {
   return !(file >> first && first == '{');
 }
 
-SavedModel read_onnx(const std::string& path, examples::OutputFiles& files) {
+SavedModel read_onnx(const std::string& path, programs::OutputFiles& files) {
   std::vector<std::string> left_out;
   std::vector<std::string> data_files;
   SavedModel model = import_onnx(path, &left_out, {.data_files = &data_files});
@@ -39,7 +39,7 @@ SavedModel read_onnx(const std::string& path, examples::OutputFiles& files) {
 
 }  // namespace
 
-SavedModel read_model(const std::string& path, examples::OutputFiles& files) {
+SavedModel read_model(const std::string& path, programs::OutputFiles& files) {
   if (is_onnx(path)) return read_onnx(path, files);
   return read_text(path, [&](std::string_view text) {
     if (!is_tflite(text)) return model_from_json(text);
@@ -50,7 +50,7 @@ SavedModel read_model(const std::string& path, examples::OutputFiles& files) {
   });
 }
 
-AnyFile load_file(const std::string& path, examples::OutputFiles& files, NanValues nan,
+AnyFile load_file(const std::string& path, programs::OutputFiles& files, NanValues nan,
                   std::string* tflite) {
   if (is_onnx(path)) return read_onnx(path, files);
   return read_text(path, [&](std::string_view text) -> AnyFile {

@@ -18,11 +18,11 @@ namespace qtape::tool {
 /// a model; prints a line for each property that it does not keep. `files` receives the files
 /// beside an ONNX model that hold its data. Throws IoError or FormatError, both beginning with
 /// the path.
-SavedModel read_model(const std::string& path, examples::OutputFiles& files);
+SavedModel read_model(const std::string& path, programs::OutputFiles& files);
 
 /// Reads a model, an ONNX model, an integer program, or a `.tflite` model as a program, and
 /// keeps the bytes of a `.tflite` model in `tflite`. Prints and throws as `read_model` does.
-AnyFile load_file(const std::string& path, examples::OutputFiles& files,
+AnyFile load_file(const std::string& path, programs::OutputFiles& files,
                   NanValues nan = NanValues::Refuse, std::string* tflite = nullptr);
 
 /// Throws FormatError for a NaN in the values called `name` of a file, which models cannot

@@ -11,6 +11,6 @@ int main(int argc, char** argv) {
     CLI::App app("Inspects, runs, calibrates, trains, verifies and exports saved qtape models.",
                  "qtape");
     const auto commands = tool::add_commands(app);
-    return examples::run_parsed(app, argc, argv, [&] { return tool::run_given(commands); });
+    return programs::run_parsed(app, argc, argv, [&] { return tool::run_given(commands); });
   });
 }

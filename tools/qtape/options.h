@@ -11,8 +11,8 @@
 
 namespace qtape::tool {
 
-using examples::add_option;
-using examples::add_settings;
+using programs::add_option;
+using programs::add_settings;
 using settings::setting;
 
 void add_model(CLI::App& command, std::string& model);

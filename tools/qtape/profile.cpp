@@ -210,7 +210,7 @@ void print(const ProfileReport& report) {
 /// Runs training steps of a saved model, or inference if it has no loss, on synthetic inputs,
 /// and prints time and memory of each node. The file is not changed.
 void profile(const ProfileOptions& options) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({options.model});
   files.expect_text("--json", options.json);
   SavedModel model = read_model(options.model, files);
@@ -242,7 +242,7 @@ Command add_profile(CLI::App& app) {
   add_json(profile, o->json);
   add_settings(profile, *o);
   return {&profile, [o, &profile] {
-            examples::refuse_useless(profile, o->arithmetic != StepArithmetic::Exact,
+            programs::refuse_useless(profile, o->arithmetic != StepArithmetic::Exact,
                                      "needs --arithmetic Exact", {"--requantization"});
             qtape::tool::profile(*o);
             return 0;

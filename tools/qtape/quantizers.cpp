@@ -73,7 +73,7 @@ Json to_json_value(const Sensitivity& s, const Metric& metric) {
 
 /// Reports the effect of each quantizer on the test images, and its cost alone.
 void report_quantizers(const QuantizersOptions& options) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({options.model});
   files.reads(options.data.paths());
   files.expect_text("--json", options.json);

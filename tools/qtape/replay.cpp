@@ -70,7 +70,7 @@ NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
 
 /// Writes all answers to the file of the options.
 void save_answers(const ReplayOptions& options, NamedTensors answers,
-                  examples::OutputFiles& files) {
+                  programs::OutputFiles& files) {
   const std::string bytes =
       to_array_file(options.answers, arrays_of(std::move(answers), options.answers));
   files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
@@ -84,7 +84,7 @@ void replay(const ReplayOptions& options) {
   require<ArgumentError>(options.answers.empty() || !options.in_float,
                          "--output holds quantized answers; omit --float");
   if (!options.answers.empty()) require_array_file(options.answers);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({options.model});
   files.reads(options.data.paths());
   files.expect_unread("--output", options.answers);

@@ -1,10 +1,11 @@
+#include "qtape/tools/qtape/report.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <map>
 
 #include "qtape/core/printable.h"
-#include "qtape/io/files.h"
 #include "qtape/programs/report/page.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -85,7 +86,6 @@ std::vector<report::RunRecord> records_of(const std::vector<std::string>& runs) 
 
 }  // namespace
 
-/// Returns a page that shows the runs with records in the folders `runs`.
 std::string page_of_runs(const std::vector<std::string>& runs) {
   return report::run_page(records_of(runs));
 }
@@ -93,7 +93,7 @@ std::string page_of_runs(const std::vector<std::string>& runs) {
 /// Writes a page that shows the runs with records in the folders `runs`.
 void draw_runs(const std::vector<std::string>& runs, const std::string& output,
                const std::string& json) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads(runs);
   files.expect_text("--output", output);
   files.expect_text("--json", json);

@@ -87,7 +87,7 @@ void print(const SearchReport& report) {
 
 /// Finds the bits of each layer within a budget; prints their cost.
 void search(const SearchCommand& command) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   // The model may be replaced, its data may not.
   files.reads(command.data.paths());
   files.expect_unread("--output", command.output);

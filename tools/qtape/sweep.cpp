@@ -19,12 +19,10 @@
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/options.h"
+#include "qtape/tools/qtape/report.h"
 #include "qtape/tools/qtape/sweep_grid.h"
 
 namespace qtape::tool {
-
-/// Returns a page that shows the runs with records in the folders `runs`.
-std::string page_of_runs(const std::vector<std::string>& runs);
 
 namespace {
 
@@ -244,7 +242,7 @@ int sweep(const SweepOptions& options) {
   // The runs are processes of their own.
   const bool leads = launched_rank() == 0;
   leave_launcher();
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({options.grid});
   if (leads) files.expect_text("--json", options.json);
   SweepGrid grid = read_grid(options.grid);

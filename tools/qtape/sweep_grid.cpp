@@ -83,7 +83,7 @@ SweepRun run_of(const std::vector<Setting>& settings, size_t index) {
     run.name += fmt::format("{}{}={}", run.name.empty() ? "" : ",", key, text);
     const bool flag = setting.values[0].is_boolean();
     if (flag && text == "false") continue;
-    run.arguments.push_back(examples::option_name(key));
+    run.arguments.push_back(programs::option_name(key));
     if (!flag) run.arguments.push_back(text);
   }
   run.name = folder_name(run.name);
@@ -139,7 +139,7 @@ bool has_option(const std::string& help, const std::string& option) {
 void require_options(const SweepGrid& grid, const std::string& help) {
   std::vector<std::string> own = {"--json", "--report", "--checkpoint", "--resume"};
   for (const auto& [key, value] : grid.runs[0].settings) {
-    const std::string option = examples::option_name(key);
+    const std::string option = programs::option_name(key);
     require<ArgumentError>(std::ranges::count(own, option) == 0,
                            "/settings/{}: the sweep sets {} of each run", printable(key),
                            option);
@@ -147,7 +147,7 @@ void require_options(const SweepGrid& grid, const std::string& help) {
                            printable(key), grid.command[0], option);
   }
   for (const auto& [key, value] : grid.runs[0].settings) {
-    own.push_back(examples::option_name(key));
+    own.push_back(programs::option_name(key));
   }
   for (size_t i = 1; i < grid.command.size(); ++i) {
     const std::string option = grid.command[i].substr(0, grid.command[i].find('='));

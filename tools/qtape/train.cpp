@@ -39,20 +39,6 @@ bool has_trainable_quantizers(const Graph& graph) {
   });
 }
 
-/// Prints the default bits of the first and last layer, and warns of bits that rarely learn.
-void say_ends(const Graph& graph, const QuantizationRecipe& recipe) {
-  const auto usual = default_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
-  if (!usual) return;
-  if (!recipe.ends_bits) {
-    console::print("first and last layer: {} bits because there are batch norms\n", *usual);
-  } else if (*recipe.ends_bits < *usual) {
-    console::print(
-        "warning: with batch norms and {} bits in the first and the last layer, networks "
-        "rarely learn; try --ends-bits {}\n",
-        *recipe.ends_bits, *usual);
-  }
-}
-
 /// Quantizers that are trained.
 enum class Trained : uint8_t { None, Own, New };
 
@@ -75,14 +61,18 @@ Trained quantizers_for(const Graph& graph, const TrainCommand& command) {
 /// first and the last layer of new quantizers.
 QuantizationRecipe recipe_for(const Graph& graph, Trained trained,
                               const TrainCommand& command) {
-  if (trained == Trained::New) say_ends(graph, command.recipe);
-  return with_usual_ends(command.recipe, graph);
+  if (trained == Trained::New) {
+    const QuantizationRecipe& recipe = command.recipe;
+    const auto usual = default_ends_bits(graph, recipe.weight_bits, recipe.activation_bits);
+    console::print("{}", ends_note(usual, recipe.ends_bits));
+  }
+  return with_default_ends(command.recipe, graph);
 }
 
 /// Returns a copy of the model to start from, and reports parts without an integer form.
 Model starting_point(const Model& model, Trained trained, const TrainCommand& command,
                      TrainReport& report) {
-  examples::refuse_useless(*command.line, !has_norms(model.graph()),
+  programs::refuse_useless(*command.line, !has_norms(model.graph()),
                            "has no effect: the model has no batch norms", {"--norms"});
   if (trained == Trained::Own) {
     judge(model.graph(), command.recipe.float_parts, report);
@@ -121,9 +111,9 @@ double default_rate(const Graph& graph) {
 FitOptions options_of(const TrainCommand& command, const Model& model,
                       const data::Split& data) {
   const CLI::App& line = *command.line;
-  examples::refuse_useless(line, learned_scales(model.graph()).empty(),
+  programs::refuse_useless(line, learned_scales(model.graph()).empty(),
                            "has no effect: the model has no learned scales", {"--scales-lr"});
-  const bool batch_given = examples::given(line, "--batch");
+  const bool batch_given = programs::given(line, "--batch");
   FitOptions options{
       .epochs = command.epochs,
       .batch = batch_given ? command.batch : std::min(command.batch, data.train.size()),
@@ -172,14 +162,14 @@ void note(const std::optional<MetricScore>& found, TrainReport& report,
 /// Throws ArgumentError for given options that have no effect without another one, or beside
 /// it.
 void refuse_useless(const TrainCommand& command) {
-  using examples::refuse_useless;
+  using programs::refuse_useless;
   const CLI::App& line = *command.line;
   refuse_useless(line, command.teacher.empty(), "needs --teacher",
                  {"--temperature", "--teacher-share"});
   refuse_useless(line, command.in_float, "has no effect with --float",
                  {"--damping", "--freeze-above", "--scales-lr"});
   require<ArgumentError>(
-      !command.norms || examples::given(line, "--output"),
+      !command.norms || programs::given(line, "--output"),
       "--norms needs --output: a checkpoint is written before the statistics are re-estimated");
 }
 
@@ -268,7 +258,7 @@ std::string loss_text(const Graph& graph) {
 }
 
 /// Outputs of the run, of which the process that leads writes all.
-void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
+void expect_outputs(TrainCommand& command, programs::OutputFiles& files) {
   // A pipe that was read from cannot be written.
   std::error_code none;
   if (command.resume && command.checkpoint.empty() &&
@@ -276,7 +266,7 @@ void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
     command.checkpoint = command.model;
   }
   const bool kept = !command.output.empty() || !command.checkpoint.empty();
-  const bool leads = examples::leads(command.exchange);
+  const bool leads = programs::leads(command.exchange);
   if (!leads) command.output = command.json = command.report = {};
   // The model may be replaced, its teacher and its data may not.
   files.reads({command.teacher});
@@ -297,7 +287,7 @@ void expect_outputs(TrainCommand& command, examples::OutputFiles& files) {
 /// Fine-tunes a saved model, with its own quantizers or with new ones that are calibrated
 /// first, and prints the score on the test data.
 void train(TrainCommand& command) {
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   expect_outputs(command, files);
   Model model(read_model(command.model, files));
   std::optional<Model> teacher;
@@ -367,11 +357,11 @@ Command add_train(CLI::App& app) {
       "--resume", o->resume,
       "the model is a checkpoint of this command: continue its run, with its settings; checkpoints "
       "are also written to it unless --checkpoint names another file");
-  train.add_option("--report", o->report, examples::report_help);
+  train.add_option("--report", o->report, programs::report_help);
   return {&train, [o, recipe, &train] {
-            o->asked = examples::any_given(recipe);
+            o->asked = programs::any_given(recipe);
             o->line = &train;
-            examples::Launch launch("qtape");
+            programs::Launch launch("qtape");
             o->exchange = launch.exchange();
             launch.run([&] { qtape::tool::train(*o); });
             return 0;

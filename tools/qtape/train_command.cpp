@@ -57,12 +57,12 @@ void take_settings(TrainCommand& command, const Model& model,
   require<ArgumentError>(taught == (teacher ? teacher->parameters().sha256() : ""),
                          "--teacher: the checkpoint was made with another one");
   const bool same = resumed.data.holdout == command.data.holdout;
-  require<ArgumentError>(same || !examples::given(*command.line, "--holdout"),
+  require<ArgumentError>(same || !programs::given(*command.line, "--holdout"),
                          "--holdout: the checkpoint is from a run with {}, got {}",
                          resumed.data.holdout, command.data.holdout);
-  examples::require_same<TrainRun>(*command.line, command, resumed);
-  examples::require_same<FewBits>(*command.line, command, resumed);
-  examples::require_same(*command.line, command.recipe, resumed.recipe);
+  programs::require_same<TrainRun>(*command.line, command, resumed);
+  programs::require_same<FewBits>(*command.line, command, resumed);
+  programs::require_same(*command.line, command.recipe, resumed.recipe);
   command = resumed;
 }
 

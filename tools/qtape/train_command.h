@@ -31,7 +31,7 @@ struct TrainRun {
     return std::tuple{
         setting("epochs", &R::epochs, "passes over the data", {1, 100000}),
         setting("batch", &R::batch, "samples per step, at most all", {1, 1000000}),
-        setting("shards", &R::shards, examples::shards_help, {1, 1024}),
+        setting("shards", &R::shards, programs::shards_help, {1, 1024}),
         setting("lr", &R::learning_rate,
                 "initial learning rate, decays to 0 by cosine; by default 0.003 for quantizers "
                 "of 3 bits or fewer, otherwise 0.001",

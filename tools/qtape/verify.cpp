@@ -205,7 +205,7 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
   return command;
 }
 
-VerifyReport verify_file(const VerifyCommand& command, examples::OutputFiles& files) {
+VerifyReport verify_file(const VerifyCommand& command, programs::OutputFiles& files) {
   VerifiedFile verified;
   AnyFile file = load_file(command.model, files, NanValues::Refuse, &verified.tflite);
   VerifyReport report{.threads = command.threads};
@@ -242,7 +242,7 @@ VerifyReport verify_file(const VerifyCommand& command, examples::OutputFiles& fi
 bool verify(const VerifyCommand& command) {
   check_levels(command.levels);
   check_options(command.data);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.reads({command.model, command.program});
   files.reads(command.data.paths());
   files.expect_text("--json", command.json);
@@ -307,7 +307,7 @@ void add_levels(CLI::App& verify, std::vector<std::string>& names) {
                "otherwise c++ -O2")
            ->delimiter(',')
            ->capture_default_str();
-  examples::take_one_of(levels, level_names());
+  programs::take_one_of(levels, level_names());
 }
 
 }  // namespace
@@ -325,7 +325,7 @@ Command add_verify(CLI::App& app) {
   CLI::Option& conversion =
       *verify.add_option("--requantization", *name, "conversion of accumulators to codes")
            ->capture_default_str();
-  examples::take_one_of(conversion, names);
+  programs::take_one_of(conversion, names);
   verify.add_option(
       "--program", o->program,
       "integer program that the model must convert to; needs one --requantization");
@@ -337,7 +337,7 @@ Command add_verify(CLI::App& app) {
   add_option(verify, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&verify, [o, name, numbers, &verify] {
             o->usual = verify.count("--levels") + verify.count("--requantization") == 0;
-            examples::refuse_useless(verify, !o->random, "needs --random", {"--seed"});
+            programs::refuse_useless(verify, !o->random, "needs --random", {"--seed"});
             o->levels = levels_of(*numbers);
             o->requantizations = requantizations_of(*name, o->levels);
             require<ArgumentError>(o->program.empty() || o->requantizations.size() == 1,

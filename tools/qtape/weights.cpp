@@ -67,7 +67,7 @@ void write_values(const WeightsCommand& command) {
   require<ArgumentError>(path.ends_with(".npz") || path.ends_with(".safetensors"),
                          "--output: expected a name that ends in .npz or .safetensors, got {}",
                          path);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.expect("--output", command.output);
   files.reads({command.model, command.from});
   files.expect_text("--json", command.json);
@@ -84,7 +84,7 @@ void write_values(const WeightsCommand& command) {
 void take_values(const WeightsCommand& command) {
   require<ArgumentError>(!names_array_file(command.output),
                          "--output: expected a model with --from, got {}", command.output);
-  examples::OutputFiles files;
+  programs::OutputFiles files;
   files.expect("--output", command.output);
   files.reads({command.model, command.from});
   files.expect_text("--json", command.json);
