@@ -382,6 +382,10 @@ int OnnxOperators::batch_without_place() const {
     batch = value->batch;
     rank = value->rank();
   }
+  if (type == "Softmax" || type == "LogSoftmax") {
+    const bool along_last = onnx_axis(node.integer("axis", -1), rank) + 1 == rank;
+    return along_last && batch + 1 < rank ? batch : -1;
+  }
   if (last && batch + 1 == rank) return -1;
   if (type == "LayerNormalization" && !normalizes_after(node, batch, rank)) return -1;
   return last || onnx_is_of_elements(type) ? batch : -1;
