@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(arithmetics))
       ->capture_default_str();
   app.add_option("--steps", settings.steps, "steps per measurement")
-      ->check(examples::range<int64_t>(1, 1000000))
+      ->check(programs::range<int64_t>(1, 1000000))
       ->capture_default_str();
   app.add_option("--threads", settings.threads, "threads")
       ->check(examples::range(1, 1024))
@@ -213,6 +213,6 @@ int main(int argc, char** argv) {
   app.add_flag("--ops", settings.ops, "print the time of each op");
   app.add_option("--json", settings.json, "write the results here");
   return console::run_program("bench_step", [&] {
-    return examples::run_parsed(app, argc, argv, [&] { return run(settings); });
+    return programs::run_parsed(app, argc, argv, [&] { return run(settings); });
   });
 }

@@ -291,6 +291,10 @@ size_t best_of(Tape& tape, NodeId id, const std::vector<Chosen>& choices, Output
 }  // namespace
 
 ObserverMethod default_method(const Op& quantizer) {
+  if (const auto* limited = std::get_if<FakeQuantizePACT>(&quantizer)) {
+    // A limit at the largest value would hardly move: only larger values have a gradient.
+    if (kernels::starts_by_magnitude(grid_of(*limited).limits)) return Mse{};
+  }
   const auto* learned = std::get_if<FakeQuantizeLSQ>(&quantizer);
   if (learned == nullptr) return MinMax{};
   if (!kernels::starts_by_magnitude(grid_of(*learned).limits)) return MinMax{};

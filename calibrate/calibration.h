@@ -32,7 +32,8 @@ struct CalibrationProgress {
   int64_t stages = 1;
 };
 
-/// Default method of a quantizer: Lsq for learned scales of at most 4 bits, otherwise MinMax.
+/// Default method of a quantizer of at most 4 bits: Lsq for FakeQuantizeLSQ, Mse for
+/// FakeQuantizePACT; MinMax for all others.
 ObserverMethod default_method(const Op& quantizer);
 
 /// Options of `calibrate`.

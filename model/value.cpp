@@ -34,8 +34,19 @@ Value Network::input(std::string label, const Shape& sample, DType dtype) {
   return {building_, building_->graph.add(op, {}, std::move(label))};
 }
 
+Value Network::parameter(std::string label, const Shape& shape, Initializer initializer) {
+  const Parameter op{.shape = shape, .initializer = initializer};
+  return {building_, building_->graph.add(op, {}, std::move(label))};
+}
+
+Value Network::constant(Tensor tensor) {
+  return {building_, building_->graph.add(Constant{std::move(tensor)}, {})};
+}
+
 Value node(Op op, std::span<const Value> operands, std::string label) {
-  require<GraphError>(!operands.empty(), "{}: expected at least one value", name_of(op));
+  require<GraphError>(!operands.empty(),
+                      "{}: expected at least one value; a Network adds nodes without operands",
+                      name_of(op));
   const auto& building = Building::of(operands[0]);
   std::vector<NodeId> ids;
   for (const Value& each : operands) {

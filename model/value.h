@@ -4,9 +4,9 @@
 //   Value x = quantized(net.input("image", {28, 28, 1}), quantize::activations(8));
 //   Value h = relu(linear(flatten(x), 128, quantize::layer(4, 8)));
 //
-// A value is a node of a graph that grows with each expression; `node` gives access to every op
-// of a graph. Functions throw GraphError, which names the node, for operands that do not fit
-// and for values of different networks, and then add nothing.
+// A value is a node of a graph that grows with each expression; `node` adds any op that has
+// operands, `Network` leaves. Functions throw GraphError, which names the node, for operands
+// that do not fit and for values of different networks, and then add nothing.
 #pragma once
 
 #include <functional>
@@ -51,7 +51,7 @@ class Value {
   NodeId id_;
 };
 
-/// Source of inputs. Values keep the network's graph alive.
+/// Source of inputs and other leaves. Values keep the network's graph alive.
 class Network {
  public:
   Network();
@@ -62,6 +62,12 @@ class Network {
   /// Adds an input whose samples have this shape; the batch extent is set when the network
   /// runs. Throws GraphError for a label in use.
   Value input(std::string label, const Shape& sample, DType dtype = DType::F32);
+  /// Adds a trained f32 tensor, for operands of `node` and for weights that several nodes
+  /// share. Throws GraphError for an empty label or one in use.
+  Value parameter(std::string label, const Shape& shape,
+                  Initializer initializer = init::XavierUniform{});
+  /// Adds a tensor that is not trained.
+  Value constant(Tensor tensor);
 
  private:
   std::shared_ptr<detail::Building> building_;

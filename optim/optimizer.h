@@ -99,7 +99,10 @@ struct ParameterGroup {
   double learning_rate_scale = 1;  ///< factor on the learning rate, finite and >= 0
   /// Replaces the weight decay of the rule; finite and >= 0.
   std::optional<double> weight_decay = std::nullopt;
-  bool frozen = false;  ///< does not change the values and keeps no moments
+  /// Does not change the values and keeps no moments. Observers and batch norms of frozen
+  /// layers still change their states: QuantizationSchedule::freeze and freeze_norms stop
+  /// these.
+  bool frozen = false;
   bool operator==(const ParameterGroup&) const = default;
 };
 

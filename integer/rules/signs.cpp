@@ -7,20 +7,18 @@
 
 namespace qtape {
 
-bool Signs::never_negative(NodeId id) {
-  const Node& node = graph_[id];
-  std::optional<bool>& known = known_[at(id)];
-  if (!known) known = judge(node);
-  return *known;
-}
-
-bool Signs::judge(const Node& node) {
+Signs::Signs(const Graph& graph, const std::function<bool(NodeId)>& known) {
   const auto operand = [&](NodeId each) { return never_negative(each); };
-  const OpTraits& traits = traits_of(node.op);
-  if (traits.quantizer) return operand(node.operands[0]);
-  if (const auto limits = limits_of(node.op); limits && limits->low >= 0) return true;
-  return traits.sign == Sign::NeverNegative ||
-         (traits.sign == Sign::Kept && std::ranges::all_of(node.operands, operand));
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    const OpTraits& traits = traits_of(node.op);
+    const auto limits = limits_of(node.op);
+    const bool kept = traits.sign == Sign::Kept && std::ranges::all_of(node.operands, operand);
+    never_negative_.push_back((known && known(id)) ||
+                              (traits.quantizer ? operand(node.operands[0])
+                                                : (limits && limits->low >= 0) || kept ||
+                                                      traits.sign == Sign::NeverNegative));
+  }
 }
 
 }  // namespace qtape

@@ -1,29 +1,25 @@
 // Signs of values, as far as ops determine them.
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <vector>
 
 #include "qtape/engine/graph.h"
 
 namespace qtape {
 
-/// Finds values that are never negative, whatever the inputs and the parameters are. The graph
-/// must outlive it.
+/// Finds values that are never negative, whatever the inputs and the parameters are.
 class Signs {
  public:
-  explicit Signs(const Graph& graph)
-      : graph_(graph), known_(static_cast<size_t>(graph.size())) {}
+  /// Nodes for which `known` is true count as never negative.
+  explicit Signs(const Graph& graph, const std::function<bool(NodeId)>& known = {});
 
   /// True if the ops that compute the value allow no negative element. Quantizers count as
   /// their operand.
-  bool never_negative(NodeId id);
+  bool never_negative(NodeId id) const { return never_negative_.at(at(id)); }
 
  private:
-  bool judge(const Node& node);
-
-  const Graph& graph_;
-  std::vector<std::optional<bool>> known_;  // each node is judged once
+  std::vector<bool> never_negative_;
 };
 
 }  // namespace qtape

@@ -69,9 +69,10 @@ class Replacement {
     const bool states = std::all_of(norm.begin() + 3, norm.end(), [&](NodeId id) {
       return std::holds_alternative<State>(graph_[id].op);
     });
+    // A bias goes into the running mean.
     const bool own_bias =
         fold.bias.index < 0 || (std::holds_alternative<Parameter>(graph_[fold.bias].op) &&
-                                readers_[at(fold.bias)] == 1);
+                                readers_[at(fold.bias)] == 1 && readers_[at(norm[3])] == 1);
     return states && own_bias;
   }
 

@@ -11,6 +11,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/batch_slices.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/machine.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/training/exact.h"
@@ -150,6 +151,22 @@ std::string warning_of_small_scales(const Model& model, const FitOptions& option
       found, found == 1 ? "" : "s", first);
 }
 
+/// Returns a warning if weights that are multiplied by the factor of a norm take no part in the
+/// control of oscillations, otherwise an empty text.
+std::string warning_of_oscillations(const Graph& graph, const Oscillations& options) {
+  if (options.damping == 0 && !options.freeze_above) return {};
+  const std::vector<bool> constant = constant_nodes(graph);
+  const auto left_out = std::ranges::count_if(quantizers(graph), [&](NodeId id) {
+    const NodeId weight = graph[id].operands[0];
+    return constant[at(weight)] && !std::holds_alternative<Parameter>(graph[weight].op);
+  });
+  if (left_out == 0) return {};
+  return fmt::format(
+      "warning: oscillations of {} quantized weight{} that are multiplied by the factor of a "
+      "batch norm are not damped or frozen: fold the norms before training",
+      left_out, left_out == 1 ? "" : "s");
+}
+
 }  // namespace
 
 void check_scales(const Model& model, const FitOptions& options) {
@@ -163,8 +180,11 @@ void check_scales(const Model& model, const FitOptions& options) {
                              model.graph().describe(id));
     }
   }
-  const std::string warning = warning_of_small_scales(model, options);
-  if (options.progress && !warning.empty()) console::print("{}\n", warning);
+  for (const std::string& warning :
+       {warning_of_small_scales(model, options),
+        warning_of_oscillations(model.graph(), options.oscillations)}) {
+    if (options.progress && !warning.empty()) console::print("{}\n", warning);
+  }
 }
 
 std::optional<MetricChoice> choose_validation(const Model& model, const FitOptions& options) {

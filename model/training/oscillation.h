@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "qtape/core/section.h"
 #include "qtape/engine/tape.h"
 
 namespace qtape {

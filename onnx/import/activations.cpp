@@ -21,7 +21,9 @@ struct ValuesOfEnds {
 class RemovedActivations {
  public:
   RemovedActivations(const Graph& graph, const std::map<std::string, Tensor>& values)
-      : graph_(graph), values_(values), signs_(graph) {}
+      : graph_(graph),
+        values_(values),
+        signs_(graph, [&](NodeId id) { return starts_at_zero(id); }) {}
 
   Graph run() {
     Graph result;
@@ -36,23 +38,28 @@ class RemovedActivations {
   int64_t clamps() const { return clamps_; }
 
  private:
-  /// Returns the ends of the codes of a quantizer that replace an activation.
-  std::optional<ValuesOfEnds> ends_of(NodeId id) {
+  /// True for a quantizer with one scale whose lowest code is 0.
+  bool starts_at_zero(NodeId id) const {
     const Node& node = graph_[id];
     const auto* op = std::get_if<FakeQuantize>(&node.op);
-    if (op == nullptr || channel_map(graph_, id).channels != 1) return std::nullopt;
-    const NodeId x = node.operands[0];
-    if (!is_computed(x) || signs_.never_negative(x)) return std::nullopt;
-    const double scale = number(node.operands[1]);
+    if (op == nullptr || channel_map(graph_, id).channels != 1) return false;
     const double zero = op->scheme == Scheme::Affine ? number(node.operands[2]) : 0;
-    const CodeLimits codes = grid_of(graph_, id).limits;
-    if (zero != codes.q_min) return std::nullopt;
-    return ValuesOfEnds{0, (codes.q_max - zero) * scale};
+    return zero == grid_of(graph_, id).limits.q_min;
   }
 
-  /// True for the value of an op other than a view of an input or a parameter.
+  /// Returns the ends of the codes of a quantizer that replace an activation.
+  std::optional<ValuesOfEnds> ends_of(NodeId id) {
+    if (!starts_at_zero(id)) return std::nullopt;
+    const Node& node = graph_[id];
+    const NodeId x = node.operands[0];
+    if (!is_computed(x) || signs_.never_negative(x)) return std::nullopt;
+    const CodeLimits codes = grid_of(graph_, id).limits;
+    return ValuesOfEnds{0, (codes.q_max - codes.q_min) * number(node.operands[1])};
+  }
+
+  /// True for the value of an op that does more than move elements of an input or a parameter.
   bool is_computed(NodeId id) const {
-    while (is_view(graph_[id].op)) id = graph_[id].operands[0];
+    while (is_view(graph_[id].op) || keeps_codes(graph_[id].op)) id = graph_[id].operands[0];
     return !graph_[id].operands.empty();
   }
 

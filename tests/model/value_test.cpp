@@ -53,6 +53,19 @@ TEST_CASE("values: operators and shapes") {
   CHECK(tanh(sigmoid(gelu(dropout(a, 0.5)))).shape() == a.shape());
 }
 
+TEST_CASE("values: a parameter is shared by nodes, and trains") {
+  Network net;
+  const Value w = net.parameter("w", {3, 4});
+  const Value a = node(MatMul{.transpose_b = true}, {net.input("a", {4}), w});
+  const Value b = node(MatMul{.transpose_b = true}, {net.input("b", {4}), w});
+  const Value gamma = net.parameter("gamma", {3}, init::Fill{1});
+  const Value beta = net.constant(Tensor::of<float>({3}, std::vector<float>{1, 2, 3}));
+  const Model model(node(LayerNorm{}, {a - b, gamma, beta}, "y"));
+  CHECK(model.parameters().trainable_elements() == 12 + 3);
+  CHECK(error_text<GraphError>([&] { (void)net.parameter("w", {2}); }).find("'w'") !=
+        std::string::npos);
+}
+
 TEST_CASE("values: what does not fit is refused with its place") {
   Network one, two;
   const Value a = one.input("a", {2});
@@ -64,7 +77,7 @@ TEST_CASE("values: what does not fit is refused with its place") {
           (void)reshape(a, {3, -1});
         }) == "Input %0 'a': 2 elements of a sample do not divide into 3, -1");
   CHECK(error_text<GraphError>([&] { (void)node(Relu{}, std::span<const Value>{}); }) ==
-        "Relu: expected at least one value");
+        "Relu: expected at least one value; a Network adds nodes without operands");
   for (const int axis : {-2, 1}) {
     const std::string text =
         fmt::format("Input %0 'a': axis {} is out of range for samples of rank 1", axis);

@@ -89,7 +89,7 @@ TEST_CASE("onnx: an import tells the data files that it read, which no output ma
   const std::string data = files.folder.file("w.data");
   CHECK(read == std::vector<std::string>{data});
   for (const char* option : {"--output", "--json"}) {
-    examples::OutputFiles outputs;
+    programs::OutputFiles outputs;
     outputs.expect_unread(option, data);
     const std::string text =
         test::error_text<ArgumentError>([&] { outputs.found_to_read(read); });

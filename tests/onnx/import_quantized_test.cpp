@@ -244,6 +244,20 @@ TEST_CASE("onnx quantized: activations that codes replace become nodes again") {
   }
 }
 
+TEST_CASE("onnx quantized: inputs and values of codes from 0 on get no activation") {
+  OnnxModel model({-1, 2});
+  add_constants(model)
+      .codes("pz", {}, {0}, u8)
+      .node("Transpose", {"x"}, {"t"})
+      .with("perm", std::vector<int64_t>{0, 1})
+      .rounded("t", "xs", "pz", "a")
+      .node("Add", {"a", "a"}, {"sum"})
+      .rounded("sum", "ys", "pz");
+  std::vector<std::string> notes;
+  (void)parse_onnx(model.bytes(), "m.onnx", &notes, {});
+  CHECK(notes.empty());
+}
+
 TEST_CASE("onnx quantized: norms read the floats of quantized factors") {
   OnnxModel model({-1, 2});
   add_constants(model)

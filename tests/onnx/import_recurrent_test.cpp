@@ -229,9 +229,9 @@ TEST_CASE("onnx: values with steps first pass through layers, and keep their bat
                               .transposed("r", {1, 0, 2}, "t")
                               .node("Flatten", {"t"});
   check_close(answer(model, x, 2), {4.5, 0, 10.5, 0, 16.5, 0, 22.5, 3});
-  Numbers rows;
+  std::vector<double> rows;
   for (int row = 0; row < 4; ++row)
-    rows.insert(rows.end(), {0.09003057f, 0.24472847f, 0.66524096f});
+    rows.insert(rows.end(), {0.09003057, 0.24472847, 0.66524096});
   check_close(answer(OnnxModel({-1, 2, 3})
                          .transposed("x", {1, 0, 2}, "s")
                          .node("Softmax", {"s"}, {"p"})

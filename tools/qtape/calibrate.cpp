@@ -353,7 +353,8 @@ Command add_calibrate(CLI::App& app) {
   observers.insert(observers.end(), {"search", "all"});
   CLI::Option& observer = *calibrate.add_option(
       "--observer", o->observer,
-      "usual: Lsq for learned scales of at most 4 bits, otherwise MinMax; search: the best for "
+      "usual: Lsq for learned scales and Mse for learned limits of at most 4 bits, otherwise "
+      "MinMax; search: the best for "
       "each quantizer; all: a table");
   programs::take_one_of(observer, std::move(observers));
   observer.capture_default_str();

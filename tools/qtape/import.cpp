@@ -13,6 +13,7 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/passes/training_norms.h"
 #include "qtape/model/recipe.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tflite/import.h"
@@ -173,12 +174,20 @@ void import_model(const ImportCommand& command) {
   ImportReport report;
   SavedModel imported = imported_model(command, files, report);
   check_values(command.model, imported, report);
+  const bool has_training_norms =
+      with_training_norms(imported.graph, imported.parameters).model.has_value();
   const Model model = naming<GraphError>(command.model, [&] {
     require_rows(imported.graph);
     Model made = prepared(Model(std::move(imported)), command.float_parts, report);
     judge_unquantized(made.graph(), true, report);
     return made;
   });
+  if (has_training_norms) {
+    fmt::print(
+        "qtape train on {} itself keeps batch norms in training; an imported model is trained "
+        "without them\n",
+        command.model);
+  }
   add(report, model);
   print(report);
   files.save(command.output, [&](const std::string& name) { model.save(name); });

@@ -84,8 +84,16 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
   if (!command.asked && !quantizers(model.graph()).empty()) {
     console::print("quantizers with fixed scales are replaced; --fixed-scales keeps them\n");
   }
-  return prepared(with_training_norms(std::move(plain), report.training_norms),
-                  command.recipe.float_parts, report);
+  // Oscillations are those of weights that are parameters, not of weights times a factor.
+  const bool damped = command.damping > 0 || command.freeze_above.has_value();
+  if (!damped) {
+    plain = with_training_norms(std::move(plain), report.training_norms);
+  } else if (has_norms(plain.graph())) {
+    console::print(
+        "--damping and --freeze-above act on weights with folded batch norms: the model is "
+        "trained without norms\n");
+  }
+  return prepared(std::move(plain), command.recipe.float_parts, report);
 }
 
 /// Returns the names of scales and zero points that are trained.
@@ -175,16 +183,16 @@ void refuse_useless(const TrainCommand& command) {
 
 /// Trains to the end. Throws Interrupted, which states what remains of the run.
 FitResult fit_to_end(Model& model, const data::Dataset& dataset, const FitOptions& options,
-                     const std::string& checkpoint) {
+                     const TrainCommand& command) {
   try {
     return fit(model, dataset, options);
   } catch (const FitInterrupted& stopped) {
     const std::string left =
-        checkpoint.empty()
+        command.checkpoint.empty()
             ? "nothing is kept without --checkpoint"
-            : fmt::format(
-                  "continue with: qtape train {} --resume, and the same data and teacher",
-                  checkpoint);
+            : fmt::format("continue with: qtape train {} --resume{}, and the same data",
+                          command.checkpoint,
+                          command.teacher.empty() ? "" : " --teacher " + command.teacher);
     throw console::Interrupted(stopped.signal(), fmt::format("{}; {}", stopped.what(), left));
   }
 }
@@ -220,7 +228,7 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
         "the data have only {}, fewer than the usual batch of {}; each batch has all of them\n",
         counted(options.batch, "sample"), command.batch);
   }
-  const FitResult result = fit_to_end(model, data.train, options, command.checkpoint);
+  const FitResult result = fit_to_end(model, data.train, options, command);
   check(result.skipped_batches < result.step,
         "{}: nothing was trained: the loss was NaN or infinite in all steps ({}){}",
         command.model, result.skipped_batches, data::first_non_finite(data.train));
