@@ -7,6 +7,8 @@ namespace {
 
 template <class T>
 T to_element(double x) {
+  // Integers wrap.
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(x));
   return Storage<T>::store(static_cast<typename Storage<T>::Compute>(x));
 }
 
