@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
       ->check(programs::range<int64_t>(1, 1000000))
       ->capture_default_str();
   app.add_option("--threads", settings.threads, "threads")
-      ->check(examples::range(1, 1024))
+      ->check(programs::range(1, 1024))
       ->capture_default_str();
   app.add_flag("--ops", settings.ops, "print the time of each op");
   app.add_option("--json", settings.json, "write the results here");

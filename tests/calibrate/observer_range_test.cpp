@@ -419,9 +419,9 @@ TEST_CASE("observer: Lsq is the rule of learned scales") {
   // One of four magnitudes is below 0: it gets 1.75 of 7 codes, and the others the rule of a
   // grid of 5.25 codes.
   const Grid affine = grid_of(3, CodeRange::Unsigned, Scheme::Affine);
-  const auto start = [&](Values x, size_t zeros) {
-    x.resize(x.size() + zeros);
-    return observed(Lsq{}, affine, x).qparams()[0];
+  const auto start = [&](Values seen, size_t zeros) {
+    seen.resize(seen.size() + zeros);
+    return observed(Lsq{}, affine, seen).qparams()[0];
   };
   CHECK(start({-1, 1, 2}, 13) == QParams<double>{2 * (4.0 / 16) / std::sqrt(5.25), 2});
   CHECK(start({1, 2, 3}, 13) == QParams<double>{2 * (6.0 / 16) / std::sqrt(7.0), 0});

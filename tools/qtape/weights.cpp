@@ -63,10 +63,10 @@ void require_storable(const std::string& file, const NamedTensors& values) {
 }
 
 void write_values(const WeightsCommand& command) {
-  const std::string& path = command.output;
-  require<ArgumentError>(path.ends_with(".npz") || path.ends_with(".safetensors"),
+  const std::string& output = command.output;
+  require<ArgumentError>(output.ends_with(".npz") || output.ends_with(".safetensors"),
                          "--output: expected a name that ends in .npz or .safetensors, got {}",
-                         path);
+                         output);
   programs::OutputFiles files;
   files.expect("--output", command.output);
   files.reads({command.model, command.from});
