@@ -286,10 +286,19 @@ SavedModel parse(std::string_view bytes, std::string_view name, const OnnxDataFi
   const google::protobuf::LogSilencer silence;
   const FloatEnvironment floats;
   try {
-    try {
-      return parse_rounded(bytes, files, notes, options, {});
-    } catch (const OnnxUnrounded& found) {
-      return parse_rounded(bytes, files, notes, options, found.names);
+    std::set<std::string> rounded;
+    while (true) {
+      try {
+        return parse_rounded(bytes, files, notes, options, rounded);
+      } catch (OnnxUnrounded& found) {
+        const std::string first = *found.names.begin();
+        const size_t before = rounded.size();
+        rounded.merge(found.names);
+        require<FormatError>(rounded.size() > before,
+                             "tensor '{}': a node that reads it cannot have a QuantizeLinear "
+                             "before it",
+                             printable(first));
+      }
     }
   } catch (const Error& error) {
     fail<FormatError>("{}: {}", name, error.what());
