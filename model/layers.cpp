@@ -4,17 +4,10 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/quantizer_of.h"
+#include "qtape/model/passes/folded_norm.h"
 
 namespace qtape {
 namespace {
-
-/// The leaves of a batch norm.
-struct NormLeaves {
-  NodeId gamma;
-  NodeId beta;
-  NodeId mean;
-  NodeId variance;
-};
 
 NormLeaves add_norm_leaves(Graph& graph, const TensorType& channels, const std::string& label) {
   const auto parameter = [&](double value, const char* name) {
@@ -32,42 +25,6 @@ NormLeaves add_norm_leaves(Graph& graph, const TensorType& channels, const std::
           .variance = state(1, ".running_var")};
 }
 
-/// A batch norm that is folded into the layer before it.
-class FoldedNorm {
- public:
-  FoldedNorm(Graph& graph, const BatchNorm& op, const TensorType& channels,
-             const std::string& label)
-      : graph_(graph), op_(op), leaves_(add_norm_leaves(graph, channels, label)) {
-    factor_ = graph.add(FoldFactor{.eps = op.eps}, {leaves_.gamma, leaves_.variance});
-  }
-
-  /// Returns the scaled weights to be quantized; `axis` is the output axis.
-  NodeId weight(NodeId w, int axis) {
-    const Shape& shape = graph_[w].type.shape;
-    std::vector<int64_t> extents(static_cast<size_t>(shape.rank()), 1);
-    extents[static_cast<size_t>(axis)] = shape[axis];
-    const NodeId r = graph_.add(Reshape{.shape = extents}, {factor_});
-    return graph_.add(Mul{}, {w, r});
-  }
-  /// Returns the bias to be rounded and added to the product.
-  NodeId bias(const std::string& label) {
-    return graph_.add(FoldBias{}, {leaves_.beta, leaves_.mean, factor_}, label);
-  }
-  /// Returns the result of the layer, where v is the product plus `bias`.
-  NodeId correct(NodeId v, NodeId bias, const std::string& label) {
-    const BatchNormCorrection op{.momentum = op_.momentum, .eps = op_.eps};
-    return graph_.add(
-        op, {v, leaves_.gamma, leaves_.beta, factor_, bias, leaves_.mean, leaves_.variance},
-        label);
-  }
-
- private:
-  Graph& graph_;
-  BatchNorm op_;
-  NormLeaves leaves_;
-  NodeId factor_;
-};
-
 NodeId add_layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
                  const LayerOptions& options) {
   const DType dtype = graph[x].type.dtype;
@@ -78,7 +35,8 @@ NodeId add_layer(Graph& graph, NodeId x, const Op& op, const Shape& shape,
   std::optional<FoldedNorm> norm;
   NodeId bias;
   if (options.folded_norm) {
-    norm.emplace(graph, *options.folded_norm, TensorType{dtype, {options.out}}, label);
+    norm.emplace(graph, *options.folded_norm,
+                 add_norm_leaves(graph, TensorType{dtype, {options.out}}, label));
     w = norm->weight(w, 0);
     bias = norm->bias(label + ".bias");
   }

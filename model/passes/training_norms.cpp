@@ -7,6 +7,7 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/passes/folded_norm.h"
 #include "qtape/model/passes/norm_folds.h"
 
 namespace qtape {
@@ -84,29 +85,25 @@ class Replacement {
 
   NodeId add_layer(Graph& made, const NormFold& fold) {
     const Node& norm = graph_[fold.norm];
-    const auto& op = std::get<BatchNorm>(norm.op);
-    const NodeId gamma = copies_[norm.operands[1]], beta = copies_[norm.operands[2]];
-    const NodeId mean = copies_[norm.operands[3]], variance = copies_[norm.operands[4]];
-    const NodeId factor = made.add(FoldFactor{.eps = op.eps}, {gamma, variance});
-    std::vector<int64_t> extents(static_cast<size_t>(graph_[fold.weight].type.shape.rank()), 1);
-    extents[static_cast<size_t>(fold.layout.axis)] = fold.layout.outputs;
-    const NodeId r = made.add(Reshape{.shape = extents}, {factor});
-    const NodeId weight = made.add(Mul{}, {copies_[fold.weight], r});
+    FoldedNorm folded(made, std::get<BatchNorm>(norm.op),
+                      {.gamma = copies_[norm.operands[1]],
+                       .beta = copies_[norm.operands[2]],
+                       .mean = copies_[norm.operands[3]],
+                       .variance = copies_[norm.operands[4]]});
+    const NodeId weight = folded.weight(copies_[fold.weight], fold.layout.axis);
     const Node& product = graph_[fold.product];
     std::vector<NodeId> operands;
     for (const NodeId x : product.operands) {
       operands.push_back(x == fold.weight ? weight : copies_[x]);
     }
     const NodeId sums = made.add(product.op, operands, product.label);
-    const NodeId bias = made.add(FoldBias{}, {beta, mean, factor});
+    const NodeId bias = folded.bias();
     const NodeId v = made.add(AddBias{}, {sums, bias});
-    const BatchNormCorrection correction{.momentum = op.momentum, .eps = op.eps};
     std::vector<NodeId> views;
     for (const NodeId id : fold.between) {
       if (!adds_bias(graph_[id].op)) views.insert(views.begin(), id);
     }
-    NodeId y = made.add(correction, {v, gamma, beta, factor, bias, mean, variance},
-                        views.empty() ? norm.label : "");
+    NodeId y = folded.correct(v, bias, views.empty() ? norm.label : "");
     for (const NodeId id : views) {
       y = made.add(graph_[id].op, {y}, id == views.back() ? norm.label : graph_[id].label);
     }

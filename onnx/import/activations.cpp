@@ -12,12 +12,6 @@
 namespace qtape {
 namespace {
 
-/// Values of the lowest and the highest code.
-struct ValuesOfEnds {
-  double low = 0;
-  double high = 0;
-};
-
 class RemovedActivations {
  public:
   RemovedActivations(const Graph& graph, const std::map<std::string, Tensor>& values)
@@ -29,7 +23,7 @@ class RemovedActivations {
     Graph result;
     (void)rewrite(graph_, result, [&](NodeId id, std::span<const NodeId> operands) {
       std::vector<NodeId> own(operands.begin(), operands.end());
-      if (const auto ends = ends_of(id)) own[0] = result.add(activation(*ends), {own[0]});
+      if (const auto high = limit_of(id)) own[0] = result.add(activation(*high), {own[0]});
       return result.add(graph_[id].op, own, graph_[id].label);
     });
     return result;
@@ -47,14 +41,14 @@ class RemovedActivations {
     return zero == grid_of(graph_, id).limits.q_min;
   }
 
-  /// Returns the ends of the codes of a quantizer that replace an activation.
-  std::optional<ValuesOfEnds> ends_of(NodeId id) {
+  /// Returns the value of the highest code of a quantizer whose codes replace an activation.
+  std::optional<double> limit_of(NodeId id) {
     if (!starts_at_zero(id)) return std::nullopt;
     const Node& node = graph_[id];
     const NodeId x = node.operands[0];
     if (!is_computed(x) || signs_.never_negative(x)) return std::nullopt;
     const CodeLimits codes = grid_of(graph_, id).limits;
-    return ValuesOfEnds{0, (codes.q_max - codes.q_min) * number(node.operands[1])};
+    return (codes.q_max - codes.q_min) * number(node.operands[1]);
   }
 
   /// True for the value of an op that does more than move elements of an input or a parameter.
@@ -68,9 +62,9 @@ class RemovedActivations {
   }
 
   /// Codes that end at 6 replace a Relu6.
-  Op activation(const ValuesOfEnds& ends) {
+  Op activation(double high) {
     constexpr double six = 6;
-    const bool limited = std::fabs(ends.high - six) <= six * 0x1p-20;
+    const bool limited = std::fabs(high - six) <= six * 0x1p-20;
     ++(limited ? clamps_ : relus_);
     if (limited) return Clamp{.low = 0, .high = six};
     return Relu{};
