@@ -18,6 +18,7 @@
 #include "qtape/model/training/prefetcher.h"
 #include "qtape/model/training/progress.h"
 #include "qtape/model/training/recorder.h"
+#include "qtape/model/training/weight_codes.h"
 #include "qtape/optim/clip.h"
 
 namespace qtape {
@@ -194,25 +195,23 @@ class Run {
   /// Runs one step and returns its loss. A batch with a non-finite loss leaves the parameters
   /// unchanged.
   double take_step() {
-    if (prefetcher_) {
-      prefetcher_->fill(step_);
-    } else {
-      feed_->fill(order_.at(step_), step_, augmenter_);
-    }
+    prefetcher_ ? prefetcher_->fill(step_) : feed_->fill(order_.at(step_), step_, augmenter_);
     if (teacher_) teacher_->answer(order_.at(step_), step_, augmenter_);
     if (options_.before_step) options_.before_step(tape_, step_);
+    weight_codes_.remember(model_.parameters());
+    if (oscillations_) oscillations_->remember(model_.parameters());
     tape_.forward(mode::qat);
     const double loss = tape_.scalar(trained_.loss);
-    const bool quantizes =
-        quantization_.mode_at(mode::qat, static_cast<uint64_t>(step_)).quantize;
+    const Mode now = quantization_.mode_at(mode::qat, static_cast<uint64_t>(step_));
     if (std::isfinite(loss)) {
       tape_.backward();
-      if (oscillations_ && quantizes) {
+      if (oscillations_ && now.quantize) {
         oscillations_->damp(tape_, static_cast<double>(step_) / static_cast<double>(steps_));
       }
       if (options_.on_gradients) options_.on_gradients(model_.parameters(), step_);
       if (update()) {
-        if (oscillations_ && quantizes) oscillations_->follow(tape_);
+        if (now.quantize) weight_codes_.keep(model_.parameters(), !now.observe);
+        if (oscillations_ && now.quantize) oscillations_->follow(tape_);
         total_loss_ += loss;
         ++batches_;
       } else {
@@ -372,6 +371,7 @@ class Run {
   std::optional<Feed> feed_;  // null if prefetcher_ is used
   std::optional<Prefetcher> prefetcher_;
   Optimizer optimizer_;
+  WeightCodes weight_codes_{model_.graph()};
   Schedule schedule_;
   std::optional<Teacher> teacher_;
   std::optional<OscillationControl> oscillations_;

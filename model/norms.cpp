@@ -5,6 +5,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/training/weight_codes.h"
 
 namespace qtape {
 
@@ -28,9 +29,12 @@ int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t bat
             {.outputs = model.outputs(), .threads = threads});
   Feed feed(inputs_of(tape), dataset);
   data::EpochOrder order(dataset.size(), batch, seed);
+  WeightCodes codes(model.graph());
   for (int64_t step = 0; step < batches; ++step) {
     feed.fill(order.at(step));
+    codes.remember(model.parameters());
     tape.forward({.quantize = true, .batch_statistics = true});
+    codes.keep(model.parameters(), false);
   }
   return norms;
 }

@@ -151,20 +151,23 @@ std::string warning_of_small_scales(const Model& model, const FitOptions& option
       found, found == 1 ? "" : "s", first);
 }
 
-/// Returns a warning if weights that are multiplied by the factor of a norm take no part in the
-/// control of oscillations, otherwise an empty text.
+/// Returns a warning if quantized weights take no part in the control of oscillations,
+/// otherwise an empty text.
 std::string warning_of_oscillations(const Graph& graph, const Oscillations& options) {
-  if (options.damping == 0 && !options.freeze_above) return {};
+  if (!options.any()) return {};
   const std::vector<bool> constant = constant_nodes(graph);
-  const auto left_out = std::ranges::count_if(quantizers(graph), [&](NodeId id) {
+  std::string first;
+  int64_t left_out = 0;
+  for (const NodeId id : quantizers(graph)) {
     const NodeId weight = graph[id].operands[0];
-    return constant[at(weight)] && !std::holds_alternative<Parameter>(graph[weight].op);
-  });
+    if (!constant[at(weight)] || quantized_weight(graph, id)) continue;
+    if (left_out++ == 0) first = graph.describe(id);
+  }
   if (left_out == 0) return {};
   return fmt::format(
-      "warning: oscillations of {} quantized weight{} that are multiplied by the factor of a "
-      "batch norm are not damped or frozen: fold the norms before training",
-      left_out, left_out == 1 ? "" : "s");
+      "warning: oscillations of {} quantized weight{} are not damped or frozen, first {}: its "
+      "operand is computed from parameters",
+      left_out, left_out == 1 ? "" : "s", first);
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ template <class Visit>
 void for_each_element(const std::vector<QParams<double>>& qparams, const ChannelMap& map,
                       int64_t elements, const Visit& visit) {
   for (int64_t i = 0; i < elements; ++i) {
-    const int64_t channel =
-        map.channels == 1 ? 0 : i / map.block * map.stride + i / map.segment % map.wrap;
+    const int64_t channel = map.channels == 1 ? 0 : map(i);
     visit(static_cast<size_t>(i), qparams[static_cast<size_t>(channel)]);
   }
 }
@@ -41,15 +40,15 @@ OscillationControl::OscillationControl(const Graph& graph, const Oscillations& o
   const std::vector<bool> needed = needed_for(graph, graph.losses());
   for (NodeId id : quantizers(graph)) {
     if (!needed[at(id)]) continue;
-    const Node& source = graph[graph[id].operands[0]];
-    if (!std::holds_alternative<Parameter>(source.op) || source.type.dtype != DType::F32) {
-      continue;
-    }
+    std::optional<QuantizedWeight> found = quantized_weight(graph, id);
+    if (!found) continue;
+    const Node& source = graph[found->parameter];
     require<ArgumentError>(
         std::ranges::count(weights_, source.label, &Weight::label) == 0,
         "oscillations: '{}' has several quantizers, and follows the codes of one",
         printable(source.label));
     Weight weight{.quantizer = id,
+                  .factor = std::move(found->factor),
                   .label = source.label,
                   .limits = grid_of(graph, id).limits,
                   .map = channel_map(graph, id),
@@ -67,6 +66,10 @@ OscillationControl::OscillationControl(const Graph& graph, const Oscillations& o
   }
 }
 
+void OscillationControl::remember(const Parameters& parameters) {
+  for (Weight& weight : weights_) weight.factor.update(parameters);
+}
+
 void OscillationControl::damp(const Tape& tape, double progress) const {
   if (options_.damping == 0) return;
   const double strength = options_.damping * 0.5 *
@@ -78,16 +81,16 @@ void OscillationControl::damp(const Tape& tape, double progress) const {
     const auto g = entry.gradients<float>();
     const auto scales = tape.qparams(weight.quantizer);
     for_each_element(scales, weight.map, entry.elements(), [&](size_t i, const auto& q) {
-      const double exact = static_cast<double>(w[i]) / q.scale + q.zero_point;
+      const float factor = weight.factor.at(i);
+      const double exact = static_cast<double>(w[i] * factor) / q.scale + q.zero_point;
       const double code = std::nearbyint(exact);
       if (code < weight.limits.q_min || code > weight.limits.q_max) return;
-      g[i] += static_cast<float>(2 * strength * q.scale * (exact - code));
+      g[i] += static_cast<float>(2 * strength * q.scale * (exact - code) * factor);
     });
   }
 }
 
 void OscillationControl::follow(const Tape& tape) {
-  const auto momentum = static_cast<float>(options_.momentum);
   for (Weight& weight : weights_) {
     if (!tape.status(weight.quantizer).applied) continue;
     const ParameterEntry& entry = tape.parameters().at(weight.label);
@@ -96,33 +99,42 @@ void OscillationControl::follow(const Tape& tape) {
     const auto low = static_cast<double>(weight.limits.q_min);
     const auto high = static_cast<double>(weight.limits.q_max);
     for_each_element(scales, weight.map, entry.elements(), [&](size_t i, const auto& q) {
+      const float factor = weight.factor.at(i);
       if (weight.frozen[i] != 0) {
-        w[i] = static_cast<float>(static_cast<double>(weight.code[i]) * q.scale);
+        // With a factor of 0 every weight has this code.
+        if (factor != 0) {
+          w[i] = static_cast<float>(static_cast<double>(weight.code[i]) * q.scale / factor);
+        }
         return;
       }
       // Relative to the zero point, which may move.
-      const double exact = static_cast<double>(w[i]) / q.scale + q.zero_point;
+      const double exact = static_cast<double>(w[i] * factor) / q.scale + q.zero_point;
       const auto code =
           static_cast<float>(std::clamp(std::nearbyint(exact), low, high) - q.zero_point);
       if (!started_) {
         weight.code[i] = weight.average[i] = code;
         return;
       }
-      const float change = code - weight.code[i];
-      const float direction = change > 0 ? 1.0f : change < 0 ? -1.0f : 0.0f;
-      const bool turned = direction != 0 && direction == -weight.direction[i];
-      weight.frequency[i] += momentum * ((turned ? 1.0f : 0.0f) - weight.frequency[i]);
-      weight.average[i] += momentum * (code - weight.average[i]);
-      if (direction != 0) weight.direction[i] = direction;
-      weight.code[i] = code;
-      if (options_.freeze_above &&
-          static_cast<double>(weight.frequency[i]) > *options_.freeze_above) {
-        weight.frozen[i] = 1;
-        weight.code[i] = std::nearbyint(weight.average[i]);
-      }
+      track(weight, i, code);
     });
   }
   started_ = true;
+}
+
+void OscillationControl::track(Weight& weight, size_t i, float code) const {
+  const auto momentum = static_cast<float>(options_.momentum);
+  const float change = code - weight.code[i];
+  const float direction = change > 0 ? 1.0f : change < 0 ? -1.0f : 0.0f;
+  const bool turned = direction != 0 && direction == -weight.direction[i];
+  weight.frequency[i] += momentum * ((turned ? 1.0f : 0.0f) - weight.frequency[i]);
+  weight.average[i] += momentum * (code - weight.average[i]);
+  if (direction != 0) weight.direction[i] = direction;
+  weight.code[i] = code;
+  if (options_.freeze_above &&
+      static_cast<double>(weight.frequency[i]) > *options_.freeze_above) {
+    weight.frozen[i] = 1;
+    weight.code[i] = std::nearbyint(weight.average[i]);
+  }
 }
 
 int64_t OscillationControl::frozen() const {

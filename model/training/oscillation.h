@@ -6,6 +6,7 @@
 
 #include "qtape/core/section.h"
 #include "qtape/engine/tape.h"
+#include "qtape/model/passes/weight_factor.h"
 
 namespace qtape {
 
@@ -28,15 +29,17 @@ struct Oscillations {
 /// Throws ArgumentError, which names the setting, for a setting out of range.
 void validate(const Oscillations& oscillations);
 
-/// Tracks the codes of all Parameters that a graph quantizes, except weights into which a batch
-/// norm is folded.
+/// Tracks the codes of all f32 Parameters that a graph quantizes, also of those that it first
+/// multiplies by the factor of a batch norm.
 class OscillationControl {
  public:
   /// Throws like `validate`.
   OscillationControl(const Graph& graph, const Oscillations& options);
 
+  /// Remembers the factors of norms of a step, before its forward pass.
+  void remember(const Parameters& parameters);
   /// Adds the gradient of the damping term. `progress` in [0, 1] is the progress of the run;
-  /// scales are those of the last forward pass.
+  /// scales and factors are those of the last forward pass.
   void damp(const Tape& tape, double progress) const;
   /// Tracks the weights after a step, and resets the frozen ones.
   void follow(const Tape& tape);
@@ -51,6 +54,7 @@ class OscillationControl {
  private:
   struct Weight {
     NodeId quantizer;
+    WeightFactor factor;
     std::string label;
     CodeLimits limits;
     ChannelMap map;
@@ -60,6 +64,8 @@ class OscillationControl {
     std::vector<float> average;    // of the code
     std::vector<float> frozen;     // 1: frozen permanently at `code`
   };
+  /// Counts a reversal of element i, whose code is new, and freezes it if there are too many.
+  void track(Weight& weight, size_t i, float code) const;
 
   Oscillations options_;
   std::vector<Weight> weights_;

@@ -29,11 +29,21 @@ check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/
 
 # Norms of their own, in an ONNX file.
 "$build/tests/write_lenet" "$work/normed.onnx" norms
-check "import" "$tool" import "$work/normed.onnx" -o "$work/l.json" --json "$work/l.out" >"$work/import.txt"
-check "says which norms it folds" grep -qx 'folded 3 batch norms into the preceding layers: norm1, norm2, norm3' "$work/import.txt"
-check "as numbers too" same 3 "$(grep -c '^ *"norm[123]",\?$' "$work/l.out")"
-check "train" "$tool" train "$work/l.json" --data "$digits" "${four[@]}" -o "$work/l4.json" >/dev/null
+normed=(--data "$digits" "${four[@]}")
+check "import" "$tool" import "$work/normed.onnx" -o "$work/l.json" >"$work/import.txt"
+check "says that norms stay" grep -qx 'kept 3 batch norms, which stay in training; qtape calibrate folds them: norm1, norm2, norm3' "$work/import.txt"
+check "lint knows that they are folded" test "$("$tool" lint "$work/l.json" | grep -c '^error: ')" = 1
+check "train" "$tool" train "$work/l.json" "${normed[@]}" -o "$work/l4.json" >"$work/train.txt"
+check "with norms" grep -qx 'kept 3 batch norms in training, folded into weights in each step: norm1, norm2, norm3' "$work/train.txt"
+check "as from the file itself" "$tool" train "$work/normed.onnx" "${normed[@]}" -o "$work/o4.json" >/dev/null
+check "bit for bit" cmp "$work/l4.json" "$work/o4.json"
 check "nothing differs" test "$("$tool" verify "$work/l4.json" --data "$digits" | grep -c "$zero")" = 4
+check "frozen oscillations" "$tool" train "$work/l.json" "${normed[@]}" --freeze-above 0.02 -o "$work/z4.json" >"$work/train.txt"
+check "of weights times the factor of a norm" grep -qx 'kept 3 batch norms in training, folded into weights in each step: norm1, norm2, norm3' "$work/train.txt"
+check "without a warning" test "$(grep -c '^warning' "$work/train.txt")" = 0
+check "calibrate" "$tool" calibrate "$work/l.json" --data "$digits" -o "$work/c.json" --json "$work/c.out" >"$work/calibrate.txt"
+check "says which norms it folds" grep -qx 'folded 3 batch norms into the preceding layers: norm1, norm2, norm3' "$work/calibrate.txt"
+check "as numbers too" same 3 "$(grep -c '^ *"norm[123]",\?$' "$work/c.out")"
 
 # Parts without integers.
 "$build/tests/write_lenet" "$work/square.onnx" square

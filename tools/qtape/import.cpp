@@ -13,7 +13,6 @@
 #include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
-#include "qtape/model/passes/training_norms.h"
 #include "qtape/model/recipe.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tflite/import.h"
@@ -48,7 +47,7 @@ struct InputReport {
   }
 };
 
-struct ImportReport : Preparation {
+struct ImportReport : TrainingPreparation {
   std::vector<InputReport> inputs;
   int64_t nodes = 0;
   int64_t layers = 0;
@@ -64,7 +63,7 @@ struct ImportReport : Preparation {
                    field("parameters", &R::parameters, "trainable elements"),
                    field("left_out", &R::left_out,
                          "parts of the file that are not imported, one line each")},
-        Preparation::fields());
+        TrainingPreparation::fields());
   }
 };
 
@@ -164,8 +163,20 @@ void check_values(const std::string& file, const SavedModel& model, ImportReport
 
 }  // namespace
 
-/// Converts a model of another format to a model file, with batch norms folded; prints its
-/// inputs and sizes.
+/// Returns the model to write, and reports its parts without an integer form. A model without
+/// quantizers stays as it is, as commands that quantize it rewrite its layers: one that trains
+/// keeps batch norms in training.
+Model judged(SavedModel imported, bool float_parts, ImportReport& report) {
+  if (quantizers(imported.graph).empty()) {
+    judge_rewritten(imported.graph, imported.parameters, float_parts, report);
+    return Model(std::move(imported));
+  }
+  Model made = prepared(Model(std::move(imported)), float_parts, report);
+  judge_unquantized(made.graph(), true, report);
+  return made;
+}
+
+/// Converts a model of another format to a model file; prints its inputs and sizes.
 void import_model(const ImportCommand& command) {
   programs::OutputFiles files;
   files.reads({command.model});
@@ -174,20 +185,10 @@ void import_model(const ImportCommand& command) {
   ImportReport report;
   SavedModel imported = imported_model(command, files, report);
   check_values(command.model, imported, report);
-  const bool has_training_norms =
-      with_training_norms(imported.graph, imported.parameters).model.has_value();
   const Model model = naming<GraphError>(command.model, [&] {
     require_rows(imported.graph);
-    Model made = prepared(Model(std::move(imported)), command.float_parts, report);
-    judge_unquantized(made.graph(), true, report);
-    return made;
+    return judged(std::move(imported), command.float_parts, report);
   });
-  if (has_training_norms) {
-    fmt::print(
-        "qtape train on {} itself keeps batch norms in training; an imported model is trained "
-        "without them\n",
-        command.model);
-  }
   add(report, model);
   print(report);
   files.save(command.output, [&](const std::string& name) { model.save(name); });

@@ -8,6 +8,7 @@
 
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/passes/float_parts.h"
+#include "qtape/model/passes/rewrite_layers.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -42,8 +43,10 @@ std::vector<Finding> findings_of(const std::string& path, programs::OutputFiles&
     SavedModel& model = std::get<SavedModel>(file);
     std::vector<Finding> findings = qtape::lint(model.graph, model.parameters);
     if (!quantizers(model.graph).empty()) return findings;
-    // Nodes that lack an integer form even with quantizers.
-    std::ranges::move(float_parts(model.graph), std::back_inserter(findings));
+    // Nodes that lack an integer form even with quantizers, which other layers get.
+    const RewrittenLayers later = rewrite_layers(model.graph, model.parameters);
+    std::ranges::move(float_parts(later.model ? later.model->graph : model.graph),
+                      std::back_inserter(findings));
     return findings;
   });
 }

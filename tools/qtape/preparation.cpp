@@ -57,11 +57,11 @@ Model rewritten(Model model, Preparation& report) {
   return Model(std::move(*result.model));
 }
 
-Model with_training_norms(Model model, std::vector<std::string>& names) {
+Model with_training_norms(Model model, TrainingPreparation& report) {
   TrainingNorms norms = qtape::with_training_norms(model.graph(), model.parameters());
   if (!norms.model) return model;
   say("kept", "batch norm", norms.folded, " in training, folded into weights in each step");
-  names = std::move(norms.folded);
+  report.training_norms = std::move(norms.folded);
   return Model(std::move(*norms.model));
 }
 
@@ -148,6 +148,15 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
   }
   judge(graph, more, allowed);
   report.float_parts.insert(report.float_parts.end(), more.begin(), more.end());
+}
+
+void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allowed,
+                     TrainingPreparation& report) {
+  RewrittenLayers later = rewrite_layers(graph, parameters);
+  say("kept", "batch norm", later.folded,
+      ", which stay in training; qtape calibrate folds them");
+  report.training_norms = std::move(later.folded);
+  judge(later.model ? later.model->graph : graph, allowed, report);
 }
 
 Model prepared(Model model, bool float_parts, Preparation& report) {

@@ -34,6 +34,20 @@ struct Preparation {
   }
 };
 
+/// That of a model that is trained afterwards.
+struct TrainingPreparation : Preparation {
+  std::vector<std::string> training_norms = {};
+
+  static constexpr auto fields() {
+    using P = TrainingPreparation;
+    return std::tuple_cat(
+        std::tuple{field("training_norms", &P::training_norms,
+                         "labels of batch norms that stay in training, folded into weights in "
+                         "each step")},
+        Preparation::fields());
+  }
+};
+
 /// Help of --float-parts.
 inline constexpr const char* float_parts_help =
     "leave nodes without an integer form in floats, instead of refusing the model";
@@ -42,8 +56,8 @@ inline constexpr const char* float_parts_help =
 /// has changed.
 Model rewritten(Model model, Preparation& report);
 /// Returns the model with its batch norms as norms that are folded while they train
-/// (`with_training_norms`); prints them and sets `names` to their labels.
-Model with_training_norms(Model model, std::vector<std::string>& names);
+/// (`with_training_norms`), and prints them.
+Model with_training_norms(Model model, TrainingPreparation& report);
 /// Returns a model without its last Softmax and LogSoftmax nodes, and prints them.
 SavedModel before_softmax(SavedModel model);
 Model before_softmax(Model model);
@@ -55,6 +69,10 @@ void judge_unquantized(const Graph& graph, bool allowed, Preparation& report);
 /// Does the same for quantizers added since then, for parts that `report` does not list yet,
 /// such as products whose weights have too many bits.
 void judge_quantized(const Graph& graph, bool allowed, Preparation& report);
+/// Prints which batch norms stay until the model is quantized, and applies judge to the layers
+/// that it will then have.
+void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allowed,
+                     TrainingPreparation& report);
 /// Applies rewritten, then judge.
 Model prepared(Model model, bool float_parts, Preparation& report);
 

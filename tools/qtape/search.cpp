@@ -44,7 +44,7 @@ struct LayerBits {
   }
 };
 
-struct SearchReport : Preparation {
+struct SearchReport : TrainingPreparation {
   std::vector<int> candidates;
   std::vector<LayerBits> layers;
   int64_t bytes = 0;
@@ -57,7 +57,7 @@ struct SearchReport : Preparation {
                    field("layers", &R::layers, "in order"),
                    field("weight_bytes", &R::bytes, "of all with the chosen bits"),
                    field("budget_bytes", &R::budget_bytes, "upper bound on the bytes")},
-        Preparation::fields());
+        TrainingPreparation::fields());
   }
 };
 
@@ -96,8 +96,9 @@ void search(const SearchCommand& command) {
   SearchReport report;
   Model model(read_model(command.model, files));
   model = naming<GraphError>(command.model, [&] {
-    return prepared(Model(without_quantizers(model.graph()), model.parameters()),
-                    command.recipe.float_parts, report);
+    Model plain(without_quantizers(model.graph()), model.parameters());
+    return prepared(with_training_norms(std::move(plain), report), command.recipe.float_parts,
+                    report);
   });
   const data::Split data = load_data(command.data, needs_of(command.model, model.graph()));
   if (compares_classes(model.graph(), data.train)) model = before_softmax(std::move(model));

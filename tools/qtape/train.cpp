@@ -84,15 +84,7 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
   if (!command.asked && !quantizers(model.graph()).empty()) {
     console::print("quantizers with fixed scales are replaced; --fixed-scales keeps them\n");
   }
-  // Oscillations are those of weights that are parameters, not of weights times a factor.
-  const bool damped = command.damping > 0 || command.freeze_above.has_value();
-  if (!damped) {
-    plain = with_training_norms(std::move(plain), report.training_norms);
-  } else if (has_norms(plain.graph())) {
-    console::print(
-        "--damping and --freeze-above act on weights with folded batch norms: the model is "
-        "trained without norms\n");
-  }
+  plain = with_training_norms(std::move(plain), report);
   return prepared(std::move(plain), command.recipe.float_parts, report);
 }
 

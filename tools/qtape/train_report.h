@@ -26,7 +26,7 @@ struct EpochReport {
   }
 };
 
-struct TrainReport : Preparation {
+struct TrainReport : TrainingPreparation {
   std::optional<MetricKind> metric = {};
   std::optional<double> score_before = {};
   std::optional<double> score_calibrated = {};
@@ -42,7 +42,6 @@ struct TrainReport : Preparation {
   int64_t non_finite_elements = 0;
   std::optional<int64_t> frozen_weights = {};
   std::optional<double> accuracy = {};
-  std::vector<std::string> training_norms = {};
 
   static constexpr auto fields() {
     using R = TrainReport;
@@ -63,10 +62,8 @@ struct TrainReport : Preparation {
         field("skipped_batches", &R::skipped_batches, "batches without a finite loss"),
         field("non_finite_elements", &R::non_finite_elements, "elements skipped by observers"),
         field("frozen_weights", &R::frozen_weights, "null without --freeze-above"),
-        field("accuracy", &R::accuracy, "percent, of the trained model"),
-        field("training_norms", &R::training_norms,
-              "labels of batch norms that stay in training, folded into weights in each step")};
-    return std::tuple_cat(own, Preparation::fields());
+        field("accuracy", &R::accuracy, "percent, of the trained model")};
+    return std::tuple_cat(own, TrainingPreparation::fields());
   }
 };
 
