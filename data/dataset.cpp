@@ -121,6 +121,10 @@ Dataset::Dataset(int64_t size, std::vector<Column> columns, Reader reader)
   for (size_t i = 0; i < columns_.size(); ++i) {
     check_dtype(columns_[i].name, columns_[i].sample.dtype);
     check_classes(columns_[i]);
+    require<ArgumentError>(
+        columns_[i].classes > 0 || !holds_labels(columns_[i]),
+        "column {}: labels that are computed need a number of classes, got none",
+        printable(columns_[i].name));
     for (size_t k = 0; k < i; ++k) {
       require<ArgumentError>(columns_[i].name != columns_[k].name, "column {} already exists",
                              printable(columns_[i].name));

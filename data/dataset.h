@@ -48,7 +48,8 @@ struct Draw {
 class Dataset {
  public:
   Dataset() = default;
-  /// Creates `size` samples that are computed by `reader`.
+  /// Creates `size` samples that are computed by `reader`. Throws ArgumentError for a negative
+  /// size, an empty reader, a name in use, and labels without a number of classes.
   Dataset(int64_t size, std::vector<Column> columns, Reader reader);
 
   /// Adds a column: `values` is [size, ...] of any dtype except f16 and bf16. Throws

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/fields.h"
@@ -108,7 +109,8 @@ class ProgramComparison {
   const IntegerProgram& program_a() const { return a_.program(); }
   const IntegerProgram& program_b() const { return b_.program(); }
   /// Returns all pairs other than those of inputs, in the order of the first program.
-  std::span<const NodeComparison> nodes() const { return nodes_; }
+  std::span<const NodeComparison> nodes() const& { return nodes_; }
+  std::vector<NodeComparison> nodes() && { return std::move(nodes_); }
   /// Return the nodes without a counterpart.
   std::span<const ProgramNodeId> only_in_a() const { return only_a_; }
   std::span<const ProgramNodeId> only_in_b() const { return only_b_; }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/fields.h"
@@ -104,14 +105,16 @@ class Verifier {
   std::span<const float> output(Level level) const;
   /// Returns the levels that run, in order.
   std::vector<Level> levels() const;
-  const std::vector<LayerComparison>& layers() const { return layers_; }
+  const std::vector<LayerComparison>& layers() const& { return layers_; }
+  std::vector<LayerComparison> layers() && { return std::move(layers_); }
   /// Number of f32 output values that are not bit-identical between L2 and other levels; the
   /// second function compares L0 with L1.
   int64_t output_mismatches() const { return output_mismatches_; }
   int64_t float_output_mismatches() const { return float_output_mismatches_; }
   /// Returns the number of integers and outputs that should be equal but differ.
   int64_t mismatches() const;
-  const std::optional<Mismatch>& first_mismatch() const { return first_; }
+  const std::optional<Mismatch>& first_mismatch() const& { return first_; }
+  std::optional<Mismatch> first_mismatch() && { return std::move(first_); }
   const IntegerProgram& program() const { return subject_->conversion.program; }
   /// Explains how a level computes: how L3 multiplies, one line per product with weights, or
   /// where L7 runs. Empty for levels without an explanation and for those that do not run.

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qtape/engine/node_id.h"
@@ -22,14 +23,16 @@ class NodeList {
 
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
   /// References to nodes stay valid while nodes are added.
-  const NodeSequence<Node>& nodes() const { return nodes_; }
+  const NodeSequence<Node>& nodes() const& { return nodes_; }
+  NodeSequence<Node> nodes() && { return std::move(nodes_); }
   /// Throws GraphError for an id that is not in this list.
   const Node& operator[](Id id) const;
   std::optional<Id> find(std::string_view label) const;
   /// Returns the node with the label `label`. Throws GraphError if there is none.
   Id at(std::string_view label) const;
 
-  std::span<const Id> outputs() const { return outputs_; }
+  std::span<const Id> outputs() const& { return outputs_; }
+  std::vector<Id> outputs() && { return std::move(outputs_); }
   /// Batch extent of the batched inputs, if there are any.
   std::optional<int64_t> batch() const { return batch_; }
 

@@ -18,7 +18,7 @@
 #include "qtape/model/training/prefetcher.h"
 #include "qtape/model/training/progress.h"
 #include "qtape/model/training/recorder.h"
-#include "qtape/model/training/weight_codes.h"
+#include "qtape/model/weight_codes.h"
 #include "qtape/optim/clip.h"
 
 namespace qtape {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/held.h"
@@ -50,18 +51,22 @@ class Model {
   /// IoError or FormatError.
   void save(const std::string& path) const;
 
-  const Graph& graph() const { return parts_->graph; }
-  Parameters& parameters() { return parts_->parameters; }
-  const Parameters& parameters() const { return parts_->parameters; }
+  const Graph& graph() const& { return parts_->graph; }
+  Graph graph() && { return std::move(parts_->graph); }
+  Parameters& parameters() & { return parts_->parameters; }
+  const Parameters& parameters() const& { return parts_->parameters; }
+  Parameters parameters() && { return std::move(parts_->parameters); }
   /// Returns the answers, in order; all of them are deployed. See Graph::answers.
-  const std::vector<NodeId>& outputs() const { return parts_->outputs; }
+  const std::vector<NodeId>& outputs() const& { return parts_->outputs; }
+  std::vector<NodeId> outputs() && { return std::move(parts_->outputs); }
   /// Returns the first of outputs(), which metrics score.
   NodeId answer() const { return outputs()[0]; }
   /// Returns the node that training minimizes: the first of Graph::losses.
   const std::optional<NodeId>& loss() const { return parts_->loss; }
   /// Returns the sections of a checkpoint: settings, optimizer, schedule and progress. Empty
   /// after a run of `fit` that was not stopped.
-  const std::map<std::string, Section>& sections() const { return parts_->sections; }
+  const std::map<std::string, Section>& sections() const& { return parts_->sections; }
+  std::map<std::string, Section> sections() && { return std::move(parts_->sections); }
 
   /// Replaces the sections, as `fit` does.
   void set_sections(std::map<std::string, Section> sections) {

@@ -5,7 +5,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/model/feed.h"
-#include "qtape/model/training/weight_codes.h"
+#include "qtape/model/weight_codes.h"
 
 namespace qtape {
 

@@ -49,6 +49,11 @@ ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {
   return recipe.scale_mode.value_or(learned ? ScaleOrigin::LSQ : ScaleOrigin::EMA);
 }
 
+double learning_rate_of(const TrainingSettings& recipe) {
+  const bool fast = recipe.from.empty() || has_few_bits(recipe);
+  return recipe.learning_rate.value_or(fast ? 3e-3 : 1e-3);
+}
+
 QuantizationSchedule schedule_of(const TrainingSettings& recipe, int64_t steps) {
   const bool late =
       has_few_bits(recipe) && recipe.from.empty() && scale_mode_of(recipe) == ScaleOrigin::LSQ;
@@ -68,7 +73,7 @@ FitOptions fit_options(const TrainingSettings& recipe, int64_t samples) {
   const int64_t steps = recipe.epochs * (samples / recipe.batch);
   return {.epochs = recipe.epochs,
           .batch = recipe.batch,
-          .learning_rate = recipe.learning_rate,
+          .learning_rate = learning_rate_of(recipe),
           .augmentation = {.shift = recipe.shift,
                            .rotation = recipe.rotation,
                            .noise = recipe.noise},

@@ -54,7 +54,7 @@ struct TrainingSettings {
   int64_t epochs = 15;
   int64_t batch = 64;
   std::optional<int64_t> shards = std::nullopt;
-  double learning_rate = 1e-3;
+  std::optional<double> learning_rate = std::nullopt;  ///< see learning_rate_of
   int64_t seed = 1;
 
   static constexpr auto run_fields() {
@@ -63,7 +63,9 @@ struct TrainingSettings {
         setting("epochs", &S::epochs, "passes over the training data", {1, 100000}),
         setting("batch", &S::batch, "samples per step", {1, 1000000}),
         setting("shards", &S::shards, shards_help, {1, 1024}),
-        setting("lr", &S::learning_rate, "initial learning rate; decays to 0 by cosine",
+        setting("lr", &S::learning_rate,
+                "initial learning rate, decays to 0 by cosine; by default 0.003, or 0.001 with "
+                "--from from 4 bits on",
                 {0, 10})
             .called("learning rate"),
         setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};
@@ -147,6 +149,9 @@ bool has_few_bits(const TrainingSettings& recipe);
 
 /// Returns the source of the scales, given or default.
 ScaleOrigin scale_mode_of(const TrainingSettings& recipe);
+/// Returns the learning rate that the settings state, otherwise the default: 0.003 from random
+/// weights and for 3 bits or fewer, 0.001 for further training with more bits.
+double learning_rate_of(const TrainingSettings& recipe);
 
 /// Returns when quantizers start, observers stop and norms freeze in a run of `steps` steps.
 QuantizationSchedule schedule_of(const TrainingSettings& recipe, int64_t steps);

@@ -26,7 +26,7 @@ struct KeywordSettings {
   KeywordModel model = KeywordModel::DSCNN;
   int64_t channels = 64;
   int64_t blocks = 4;
-  TrainingSettings recipe = {.samples = 4000, .epochs = 20, .learning_rate = 3e-3};
+  TrainingSettings recipe = {.samples = 4000, .epochs = 20};
 
   static constexpr auto fields() {
     using S = KeywordSettings;

@@ -347,8 +347,10 @@ struct RunningStatistics {
 
 /// Fault for statistics of fewer than two elements.
 inline Fault too_few_elements(int64_t rows) {
-  return {"statistics of a batch need at least 2 elements of each channel, got {value}", 0,
-          static_cast<double>(rows)};
+  return {
+      "statistics of a batch need at least 2 elements of each channel, got {value}: use larger "
+      "batches, or freeze norms from the first step",
+      0, static_cast<double>(rows)};
 }
 
 /// Throws GraphError unless operand `i`, named `name`, has one number per channel of operand 0.

@@ -87,6 +87,10 @@ TEST_CASE("data sets: samples may be computed") {
   CHECK(set.classes() == 5);
   CHECK(error_text<ArgumentError>([&] { (void)set.values<float>("x"); }) ==
         "column x is computed, not in memory");
+  CHECK(error_text<ArgumentError>([] {
+          (void)data::Dataset(1, {{.name = "n", .sample = {DType::S32, {}}, .target = true}},
+                              [](size_t, int64_t, std::span<float>) {});
+        }) == "column n: labels that are computed need a number of classes, got none");
 }
 
 TEST_CASE("data sets: what does not fit is refused by name") {

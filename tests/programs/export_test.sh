@@ -49,7 +49,7 @@ sed "$((line + 1))s/^    \(-\{0,1\}[0-9]*\),/    99,/" fw/net.c >fw/changed.c
 check "one changed weight" same 1 "$(diff fw/net.c fw/changed.c | grep -c '^>')"
 "$cc" -std=c99 -o t fw/changed.c fw/net_test.c
 check "is told by its hash" exits_with 1 'net: constant sample -1 index 3: expected' ./t
-sed 's/<< (shift - 1)/<< (shift - 2)/; s/<< (30 - left)/<< (29 - left)/' fw/net.c >fw/changed.c
+sed 's/<< (shift - 1)/<< (shift - 2)/; s/<< (30 - left)/<< (31 - left)/' fw/net.c >fw/changed.c
 check "another rounding" same 1 "$(diff fw/net.c fw/changed.c | grep -c '^>')"
 "$cc" -std=c99 -o t fw/changed.c fw/net_test.c
 check "is told by the step" exits_with 1 'net: fc1 sample -1 index -1: expected' ./t

@@ -1,5 +1,5 @@
 // Weights that are multiplied by the factors of norms: codes that stay, oscillations.
-#include "qtape/model/training/weight_codes.h"
+#include "qtape/model/weight_codes.h"
 
 #include <doctest/doctest.h>
 

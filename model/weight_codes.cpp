@@ -1,4 +1,4 @@
-#include "qtape/model/training/weight_codes.h"
+#include "qtape/model/weight_codes.h"
 
 #include <cmath>
 
