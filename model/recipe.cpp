@@ -189,6 +189,10 @@ ScaleOrigin default_scales(int weight_bits, int activation_bits) {
   return few ? ScaleOrigin::LSQ : ScaleOrigin::EMA;
 }
 
+double default_learning_rate(int weight_bits, int activation_bits) {
+  return std::min(weight_bits, activation_bits) <= 4 ? 3e-3 : 1e-3;
+}
+
 Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin) {
   const bool per_batch = std::holds_alternative<PerBatch>(quantizer.scale_mode);
   const bool positive =

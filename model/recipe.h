@@ -33,6 +33,10 @@ constexpr bool has_learned_scales(ScaleOrigin origin) {
 /// otherwise EMA.
 ScaleOrigin default_scales(int weight_bits, int activation_bits);
 
+/// Returns the default learning rate for further training with quantizers: 0.003 if weights or
+/// activations have at most 4 bits, otherwise 0.001. Measurements: docs/recipes.md.
+double default_learning_rate(int weight_bits, int activation_bits);
+
 /// Returns a quantizer with the grid of `quantizer` and scales from `origin`. A `quantizer`
 /// whose scales come from each batch, as those of weights do, keeps them unless they are
 /// trained.

@@ -50,8 +50,9 @@ ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {
 }
 
 double learning_rate_of(const TrainingSettings& recipe) {
-  const bool fast = recipe.from.empty() || has_few_bits(recipe);
-  return recipe.learning_rate.value_or(fast ? 3e-3 : 1e-3);
+  const double further = default_learning_rate(counted_bits(recipe.weight_bits),
+                                               counted_bits(recipe.activation_bits));
+  return recipe.learning_rate.value_or(recipe.from.empty() ? 3e-3 : further);
 }
 
 QuantizationSchedule schedule_of(const TrainingSettings& recipe, int64_t steps) {

@@ -65,7 +65,7 @@ struct TrainingSettings {
         setting("shards", &S::shards, shards_help, {1, 1024}),
         setting("lr", &S::learning_rate,
                 "initial learning rate, decays to 0 by cosine; by default 0.003, or 0.001 with "
-                "--from from 4 bits on",
+                "--from and more than 4 bits",
                 {0, 10})
             .called("learning rate"),
         setting("seed", &S::seed, "seed of weights, order and augmentation", {.low = 0})};
@@ -150,7 +150,7 @@ bool has_few_bits(const TrainingSettings& recipe);
 /// Returns the source of the scales, given or default.
 ScaleOrigin scale_mode_of(const TrainingSettings& recipe);
 /// Returns the learning rate that the settings state, otherwise the default: 0.003 from random
-/// weights and for 3 bits or fewer, 0.001 for further training with more bits.
+/// weights, `default_learning_rate` for further training.
 double learning_rate_of(const TrainingSettings& recipe);
 
 /// Returns when quantizers start, observers stop and norms freeze in a run of `steps` steps.

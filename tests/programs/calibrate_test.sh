@@ -22,6 +22,7 @@ check "nothing is written then" test ! -e "$work/x.json"
 
 "$train" "${short[@]}" --weight-bits 0 --activation-bits 8 --save "$work/p.json" >/dev/null
 check "weights without quantizers" exits 1 "2 nodes would have no integer form: MatMul %4: Parameter %1 'fc1.weight' is not quantized: quantize its output; " "$tool" calibrate "$work/p.json" --data "$digits"
+check "are named by convert" exits 1 'is not quantized: quantize its output; qtape calibrate --complete adds quantizers that are missing' "$tool" convert "$work/p.json" -o "$work/x.json"
 check "are named by train, too" exits 1 'qtape calibrate --complete adds quantizers' "$tool" train "$work/p.json" --data "$digits" -o "$work/x.json"
 check "--complete" "$tool" calibrate "$work/p.json" --data "$digits" --complete --observer search -o "$work/c.json" >"$work/complete.txt"
 check "adds those of the weights alone" same 'fc1.weight.quantized fc2.weight.quantized' "$(sed -n 's/^  \(fc[^ ]*\) .*/\1/p' "$work/complete.txt" | xargs)"

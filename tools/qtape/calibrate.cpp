@@ -334,6 +334,7 @@ void calibrate(const CalibrateOptions& options) {
     save_model(path, model.graph(), model.parameters(),
                continues ? sections : std::map<std::string, Section>());
   });
+  say_warnings(model.graph(), model.parameters(), options.save);
   write_report(files, options.json, report);
   files.require_written();
 }

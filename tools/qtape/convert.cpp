@@ -106,12 +106,10 @@ void convert(const ConvertCommand& command) {
   files.reads({command.model});
   files.expect_text("--json", command.json);
   const SavedModel model = before_softmax(read_model(command.model, files));
-  const IntegerProgram program = naming<GraphError>(command.model, [&] {
-    return in_layout(qtape::convert(model.graph, model.parameters,
-                                    {.requantization = command.requantization,
-                                     .integer_outputs = command.integer_outputs}),
-                     command.layout);
-  });
+  const IntegerProgram program = converted(
+      model, command.model,
+      {.requantization = command.requantization, .integer_outputs = command.integer_outputs},
+      command.layout);
   const std::string text =
       naming<FormatError>(command.output, [&] { return to_json(program); });
   const ConvertReport report = report_of(program, text, command.model);

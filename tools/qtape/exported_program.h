@@ -7,6 +7,7 @@
 
 #include "qtape/core/enum_names.h"
 #include "qtape/deploy/any_file.h"
+#include "qtape/deploy/convert.h"
 
 namespace qtape {
 namespace tool {
@@ -22,6 +23,12 @@ inline constexpr std::string_view layout_doc =
 
 /// Returns `program` with its inputs and outputs in `layout`.
 IntegerProgram in_layout(IntegerProgram program, Layout layout);
+
+/// Returns the converted program of the model in the file at `path`, in `layout`. Throws
+/// GraphError, which names the file, as `convert` does; it names the remedy for a model that
+/// lacks some quantizers.
+IntegerProgram converted(const SavedModel& model, const std::string& path,
+                         const ConvertOptions& options, Layout layout);
 
 /// Returns the program in the file at `path`, or the converted program of a model without its
 /// last Softmax, with `requantization` or, if it is empty, with `usual`; in `layout`. Throws

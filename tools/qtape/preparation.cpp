@@ -159,6 +159,15 @@ void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allo
   judge(later.model ? later.model->graph : graph, allowed, report);
 }
 
+void say_warnings(const Graph& graph, const Parameters& parameters, const std::string& file) {
+  if (file.empty() || quantizers(graph).empty()) return;
+  const auto warnings =
+      std::ranges::count(lint(graph, parameters), Severity::Warning, &Finding::severity);
+  if (warnings == 0) return;
+  console::print("{} of the integer form: qtape lint {} lists {}\n",
+                 counted(warnings, "warning"), file, warnings == 1 ? "it" : "them");
+}
+
 Model prepared(Model model, bool float_parts, Preparation& report) {
   Model result = rewritten(std::move(model), report);
   judge(result.graph(), float_parts, report);

@@ -73,6 +73,9 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report);
 /// that it will then have.
 void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allowed,
                      TrainingPreparation& report);
+/// Prints the number of warnings that `lint` gives for a model with quantizers, saved as
+/// `file`.
+void say_warnings(const Graph& graph, const Parameters& parameters, const std::string& file);
 /// Applies rewritten, then judge.
 Model prepared(Model model, bool float_parts, Preparation& report);
 

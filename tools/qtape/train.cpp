@@ -97,15 +97,11 @@ std::vector<std::string> learned_scales(const Graph& graph) {
   return names;
 }
 
-/// Returns the learning rate for the smallest number of bits; see docs/recipes.md for the
-/// measurements.
+/// Returns the learning rate for the smallest number of bits.
 double default_rate(const Graph& graph) {
-  const bool few = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
-    const int bits = code_bits(graph, id);
-    // Bits of which recipes learn the scales by default.
-    return default_scales(bits, bits) == ScaleOrigin::LSQ;
-  });
-  return few ? 3e-3 : 1e-3;
+  int bits = 16;
+  for (const NodeId id : quantizers(graph)) bits = std::min(bits, code_bits(graph, id));
+  return default_learning_rate(bits, bits);
 }
 
 FitOptions options_of(const TrainCommand& command, const Model& model,
@@ -323,6 +319,7 @@ void train(TrainCommand& command) {
   }
   files.add_failure(train_model(model, teacher, command, data, report));
   files.save(command.output, [&](const std::string& path) { model.save(path); });
+  say_warnings(model.graph(), model.parameters(), command.output);
   write_report(files, command.json, report);
   files.require_written();
 }

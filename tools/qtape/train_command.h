@@ -22,7 +22,7 @@ struct TrainRun {
   int64_t epochs = 10;
   int64_t batch = 64;
   std::optional<int64_t> shards = std::nullopt;
-  /// If empty, 0.003 if quantizers have 3 bits or fewer, else 0.001.
+  /// If empty, see default_learning_rate.
   std::optional<double> learning_rate = std::nullopt;
   int64_t seed = 1;
 
@@ -34,7 +34,7 @@ struct TrainRun {
         setting("shards", &R::shards, programs::shards_help, {1, 1024}),
         setting("lr", &R::learning_rate,
                 "initial learning rate, decays to 0 by cosine; by default 0.003 for quantizers "
-                "of 3 bits or fewer, otherwise 0.001",
+                "of 4 bits or fewer, otherwise 0.001",
                 {0, 10}),
         setting("seed", &R::seed, "seed of the order of samples", {.low = 0})};
   }
