@@ -278,6 +278,11 @@ void expect_outputs(TrainCommand& command, programs::OutputFiles& files) {
                          "would be lost");
 }
 
+void save(const Model& model, const std::string& output, programs::OutputFiles& files) {
+  files.save(output, [&](const std::string& path) { model.save(path); });
+  say_warnings(model.graph(), model.parameters(), output);
+}
+
 }  // namespace
 
 /// Fine-tunes a saved model, with its own quantizers or with new ones that are calibrated
@@ -318,8 +323,7 @@ void train(TrainCommand& command) {
     }
   }
   files.add_failure(train_model(model, teacher, command, data, report));
-  files.save(command.output, [&](const std::string& path) { model.save(path); });
-  say_warnings(model.graph(), model.parameters(), command.output);
+  save(model, command.output, files);
   write_report(files, command.json, report);
   files.require_written();
 }
