@@ -67,7 +67,8 @@ class Sums {
   }
 
  private:
-  enum class Channel : uint8_t { Empty, OneCode, Alive };
+  // OneElement: a code other than that of 0, which a channel of one weight always has.
+  enum class Channel : uint8_t { Empty, OneElement, OneCode, Alive };
 
   template <class T>
   void add_element(T x, const QParams<T>& q, size_t c) {
@@ -86,9 +87,11 @@ class Sums {
     ++report_.histogram[static_cast<size_t>(index / per_bin_)];
     if (state_[c] == Channel::Empty) {
       first_code_[c] = index;
-      state_[c] = Channel::OneCode;
+      state_[c] = code == q.zero_point ? Channel::OneCode : Channel::OneElement;
     } else if (first_code_[c] != index) {
       state_[c] = Channel::Alive;
+    } else if (state_[c] == Channel::OneElement) {
+      state_[c] = Channel::OneCode;
     }
   }
 

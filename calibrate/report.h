@@ -27,7 +27,8 @@ struct QuantizerReport {
   /// Number of elements by code, from q_min on. More than 256 codes are grouped into equal
   /// bins.
   std::vector<int64_t> histogram;
-  /// Number of channels all of whose elements had the same code.
+  /// Number of channels all of whose elements had the same code, other than channels of a
+  /// single element that is not 0.
   int64_t dead_channels = 0;
 };
 

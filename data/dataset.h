@@ -65,7 +65,8 @@ class Dataset {
   Dataset& add_target(std::string name, std::shared_ptr<const Rows> rows, int64_t classes = 0);
 
   int64_t size() const { return size_; }
-  std::span<const Column> columns() const { return columns_; }
+  std::span<const Column> columns() const& { return columns_; }
+  std::vector<Column> columns() && { return std::move(columns_); }
   /// Index of the column `name`. Throws ArgumentError, which lists the names, if there is none.
   size_t column(std::string_view name) const;
   /// The first column that is not a target, and the first that is a target.

@@ -106,14 +106,16 @@ class ProgramComparison {
   /// NaN and for indices out of range.
   void run(int64_t rows);
 
-  const IntegerProgram& program_a() const { return a_.program(); }
-  const IntegerProgram& program_b() const { return b_.program(); }
+  const IntegerProgram& program_a() const& { return a_.program(); }
+  IntegerProgram program_a() && { return a_.program(); }
+  const IntegerProgram& program_b() const& { return b_.program(); }
+  IntegerProgram program_b() && { return b_.program(); }
   /// Returns all pairs other than those of inputs, in the order of the first program.
   std::span<const NodeComparison> nodes() const& { return nodes_; }
   std::vector<NodeComparison> nodes() && { return std::move(nodes_); }
   /// Return the nodes without a counterpart.
-  std::span<const ProgramNodeId> only_in_a() const { return only_a_; }
-  std::span<const ProgramNodeId> only_in_b() const { return only_b_; }
+  std::vector<ProgramNodeId> only_in_a() const { return only_a_; }
+  std::vector<ProgramNodeId> only_in_b() const { return only_b_; }
   /// Returns the number of elements that differ, and that of pairs that cannot be compared.
   int64_t differences() const;
   /// Returns the first node that differs although all nodes that it depends on agree; null if

@@ -115,7 +115,8 @@ class Verifier {
   int64_t mismatches() const;
   const std::optional<Mismatch>& first_mismatch() const& { return first_; }
   std::optional<Mismatch> first_mismatch() && { return std::move(first_); }
-  const IntegerProgram& program() const { return subject_->conversion.program; }
+  const IntegerProgram& program() const& { return subject_->conversion.program; }
+  IntegerProgram program() && { return subject_->conversion.program; }
   /// Explains how a level computes: how L3 multiplies, one line per product with weights, or
   /// where L7 runs. Empty for levels without an explanation and for those that do not run.
   std::string report(Level level = Level::Backend) const;

@@ -108,7 +108,7 @@ Parameters& ParametersLink::get(std::string_view holder) const {
   return **parameters_;
 }
 
-std::span<const ParameterEntry> Parameters::entries() const {
+std::span<const ParameterEntry> Parameters::entries() const& {
   require<GraphError>(self_ != nullptr,
                       "these parameters were moved from; use those that they were moved to");
   return entries_;

@@ -63,7 +63,9 @@ class Parameters {
   ~Parameters();
 
   /// All entries, in graph order.
-  std::span<const ParameterEntry> entries() const;
+  std::span<const ParameterEntry> entries() const&;
+  /// Entries of a temporary would not outlive it.
+  std::span<const ParameterEntry> entries() && = delete;
   /// Entry with the name `name`, or nullptr.
   const ParameterEntry* find(std::string_view name) const;
   /// Entry with the name `name`. Throws GraphError if there is none.

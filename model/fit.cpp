@@ -210,7 +210,6 @@ class Run {
       }
       if (options_.on_gradients) options_.on_gradients(model_.parameters(), step_);
       if (update()) {
-        if (now.quantize) weight_codes_.keep(model_.parameters(), !now.observe);
         if (oscillations_ && now.quantize) oscillations_->follow(tape_);
         total_loss_ += loss;
         ++batches_;
@@ -224,6 +223,7 @@ class Run {
             loss);
       ++result_.skipped_batches;
     }
+    if (now.quantize) weight_codes_.keep(model_.parameters(), !now.observe);
     ++step_;
     return loss;
   }

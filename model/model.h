@@ -62,7 +62,7 @@ class Model {
   /// Returns the first of outputs(), which metrics score.
   NodeId answer() const { return outputs()[0]; }
   /// Returns the node that training minimizes: the first of Graph::losses.
-  const std::optional<NodeId>& loss() const { return parts_->loss; }
+  std::optional<NodeId> loss() const { return parts_->loss; }
   /// Returns the sections of a checkpoint: settings, optimizer, schedule and progress. Empty
   /// after a run of `fit` that was not stopped.
   const std::map<std::string, Section>& sections() const& { return parts_->sections; }

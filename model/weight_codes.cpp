@@ -1,8 +1,10 @@
 #include "qtape/model/weight_codes.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/kernels/quantize/settle_kernels.h"
 #include "qtape/ops/quantizer_ops.h"
 
 namespace qtape {
@@ -25,8 +27,11 @@ WeightCodes::WeightCodes(const Graph& graph) {
     if (!found || found->factor.values.empty()) continue;
     const int64_t elements = graph[found->parameter].type.elements();
     if (!by_channel(channel_map(graph, id), found->factor, elements)) continue;
-    Weight weight{
-        .factor = std::move(found->factor), .before = {}, .trained = {}, .observed = {}};
+    Weight weight{.variance = found->factor.variance,
+                  .eps = found->factor.eps,
+                  .before = std::move(found->factor.values),
+                  .trained = {},
+                  .observed = {}};
     visit_quantizer(graph[id].op, [&](const auto& op) {
       size_t next = 1;
       for (const QuantizerOperand& each : op.operands()) {
@@ -43,14 +48,12 @@ WeightCodes::WeightCodes(const Graph& graph) {
 
 void WeightCodes::remember(const Parameters& parameters) {
   for (Weight& each : weights_) {
-    each.factor.update(parameters);
-    each.before = each.factor.values;
+    std::ranges::copy(parameters.at(each.variance).values<float>(), each.before.begin());
   }
 }
 
 void WeightCodes::keep(Parameters& parameters, bool frozen) {
-  for (Weight& each : weights_) {
-    each.factor.update(parameters);
+  for (const Weight& each : weights_) {
     multiply(parameters, each.trained, each);
     if (!frozen) multiply(parameters, each.observed, each);
   }
@@ -58,14 +61,16 @@ void WeightCodes::keep(Parameters& parameters, bool frozen) {
 
 void WeightCodes::multiply(Parameters& parameters, const std::vector<std::string>& names,
                            const Weight& weight) {
-  const std::vector<float>& after = weight.factor.values;
+  const auto after = parameters.at(weight.variance).values<float>();
   for (const std::string& name : names) {
     // A range stores all minima, then all maxima.
     size_t i = 0;
     for (float& value : parameters.at(name).values<float>()) {
-      const size_t channel = i++ % after.size();
-      const double ratio = std::fabs(double{after[channel]} / weight.before[channel]);
-      if (std::isnormal(ratio)) value = static_cast<float>(value * ratio);
+      const size_t c = i++ % after.size();
+      const double ratio =
+          std::sqrt((double{weight.before[c]} + weight.eps) / (double{after[c]} + weight.eps));
+      const bool marked = std::fabs(value) <= kernels::zeros_mark<float>;
+      if (std::isnormal(ratio) && !marked) value = static_cast<float>(value * ratio);
     }
   }
 }

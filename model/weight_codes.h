@@ -1,30 +1,34 @@
 // Codes of weights that are multiplied by the factors of norms.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "qtape/model/passes/weight_factor.h"
 
 namespace qtape {
 
-/// Keeps the codes of such weights while running statistics and gamma change: the scales that
-/// their quantizers store, one for each channel, are multiplied by the same ratio. Otherwise
-/// each step of training would round all weights anew. Scales for several channels, and scales
-/// that nothing updates, stay as they are.
+/// Keeps the codes of such weights while running statistics change: the scales that their
+/// quantizers train or observe, one for each channel, change by the same ratio as the factors.
+/// Otherwise each step of training would round all weights anew. Scales for several channels
+/// and fixed ones stay as they are. Changes of gamma are left to the optimizer: a ratio of
+/// gammas near 0 would carry the scales away.
 class WeightCodes {
  public:
   explicit WeightCodes(const Graph& graph);
 
-  /// Remembers the factors of a step, before its forward pass.
+  /// Remembers the running variances of a step, before its forward pass.
   void remember(const Parameters& parameters);
-  /// Multiplies scales by the ratios of the factors to those that were remembered; with
-  /// `frozen`, only scales that are trained.
+  /// Multiplies scales by the ratios of the factors with the variances of now to those with the
+  /// remembered ones; with `frozen`, only scales that are trained. Marks of quantizers that
+  /// have seen only zeros stay.
   void keep(Parameters& parameters, bool frozen);
 
  private:
   struct Weight {
-    WeightFactor factor;
-    std::vector<float> before;
+    std::string variance;
+    double eps = 0;
+    std::vector<float> before;          // variances
     std::vector<std::string> trained;   // names of parameters
     std::vector<std::string> observed;  // names of states
   };

@@ -100,8 +100,8 @@ struct ParameterGroup {
   /// Replaces the weight decay of the rule; finite and >= 0.
   std::optional<double> weight_decay = std::nullopt;
   /// Does not change the values and keeps no moments. Observers and batch norms of frozen
-  /// layers still change their states: QuantizationSchedule::freeze and freeze_norms stop
-  /// these.
+  /// layers still change their states, and scales of weights follow the norms (WeightCodes):
+  /// QuantizationSchedule::freeze and freeze_norms stop these.
   bool frozen = false;
   bool operator==(const ParameterGroup&) const = default;
 };

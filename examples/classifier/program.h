@@ -116,6 +116,8 @@ void run(CommandLine& line, S& settings, ProgramOptions& options) {
   std::optional<Model> checkpoint = resume(line, settings, options);
   validate(settings);
   refuse_useless_options(line, settings.recipe, options);
+  // Reports and checkpoints state the rate, as a later default may differ.
+  settings.recipe.learning_rate = learning_rate_of(settings.recipe);
   OutputFiles files;
   const std::string& folder = settings.recipe.data;
   if (!folder.empty()) files.reads(data::mnist_files(folder));

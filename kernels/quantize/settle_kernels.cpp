@@ -47,7 +47,7 @@ SettleLoop<T> settle_version() {
         const bool use = never | s.observe;
         range = range_in_use(ValueRange<T>{use ? now.min : old.min, use ? now.max : old.max});
       }
-      QParams<T> q = qparams_of(range, current);
+      QParams<T> q = qparams_of(kind == StateKind::None ? batch_range(range) : range, current);
       if constexpr (kind == StateKind::Scale) {
         const T old = s.first[c];
         const bool never = !is_usable_scale(old);

@@ -50,6 +50,13 @@ ValueRange<T> range_in_use(const ValueRange<T>& state) {
   return {zeros ? T(-1) : state.min, zeros ? T(1) : state.max};
 }
 
+/// Range of a quantizer without a state: [-1, 1] if its data are only zeros.
+template <class T>
+ValueRange<T> batch_range(const ValueRange<T>& data) {
+  const bool zeros = (data.min == T(0)) & (data.max == T(0));
+  return {zeros ? T(-1) : data.min, zeros ? T(1) : data.max};
+}
+
 /// Weights of the old state and the current value in a running average; their sum is 1.
 template <class T>
 struct AverageWeights {

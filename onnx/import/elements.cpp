@@ -200,8 +200,16 @@ void ElementOperators::batch_normalization() {
   require<FormatError>(node.integer("training_mode", 0) == 0,
                        "exported in training mode: call model.eval() before the export");
   expect_attribute("spatial", 1);
-  // ONNX's momentum is the weight of the old statistics.
-  const BatchNorm op{.momentum = 1.0 - static_cast<double>(node.real("momentum", 0.9f)),
+  // ONNX's momentum is the weight of the old statistics. PyTorch writes 1 for momentum=None, an
+  // average over all batches, with which statistics would never change.
+  const float old_weight = node.real("momentum", 0.9f);
+  if (old_weight == 1) {
+    to.add_note(
+        fmt::format("{}: running statistics change in training with ONNX's default "
+                    "momentum of 0.9 instead of 1, which would keep them",
+                    node.describe()));
+  }
+  const BatchNorm op{.momentum = 1.0 - double{old_weight == 1 ? 0.9f : old_weight},
                      .eps = static_cast<double>(node.real("epsilon", 1e-5f))};
   for (int k = 1; k < 5; ++k) expect_weights(k, 1, "floats of rank 1");
   OnnxValue a = x();

@@ -137,6 +137,9 @@ class OnnxImporter {
   /// Throw FormatError if the limit of elements is exceeded.
   void spend(int64_t elements);
   void add_constant(const std::string& name, OnnxConstant constant);
+  /// Adds the constant `of` by another name. A parameter that is read by both names is one.
+  void add_copy(const std::string& name, const std::string& of);
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
   /// Returns a tensor of the file; its data may lie in another file.
   OnnxConstant read_tensor(const onnx::TensorProto& tensor);
@@ -265,8 +268,9 @@ class OnnxImporter {
   std::map<std::string, OnnxValue> values_;
   std::map<std::string, OnnxConstant> constants_;
   std::map<std::string, Tensor> parameters_;
-  std::multimap<std::string, NodeId> leaves_;  // by the name of the constant
-  std::map<int32_t, NodeId> quantizers_;       // by the index of their parameter
+  std::multimap<std::string, NodeId> leaves_;   // by the name of the constant
+  std::map<std::string, std::string> origins_;  // of constants that are copies of others
+  std::map<int32_t, NodeId> quantizers_;        // by the index of their parameter
   int64_t elements_left_;
   int64_t unrolled_ = 0;  // nodes of recurrent operators
   std::set<std::string> needed_;

@@ -75,9 +75,19 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
       name, add_float_parameter(name, std::move(shape), std::move(numbers), layer, part));
 }
 
-NodeId OnnxImporter::add_float_parameter(const std::string& name, Shape shape,
+void OnnxImporter::add_copy(const std::string& name, const std::string& of) {
+  add_constant(name, *find_constant(of));
+  const auto origin = origins_.find(of);
+  const std::string first = origin == origins_.end() ? of : origin->second;
+  origins_.insert_or_assign(name, first);
+}
+
+NodeId OnnxImporter::add_float_parameter(const std::string& read_name, Shape shape,
                                          std::vector<float> numbers, const std::string& layer,
                                          std::string_view part) {
+  // PyTorch writes a weight that two modules share once, and an Identity for the second.
+  const auto origin = origins_.find(read_name);
+  const std::string& name = origin == origins_.end() ? read_name : origin->second;
   Tensor tensor = Tensor::of<float>(shape, numbers);
   if (const auto known = known_parameter(name, tensor)) return *known;
   // PyTorch numbers computed constants: weights with a folded norm, and transposed ones.

@@ -81,6 +81,18 @@ TEST_CASE("report: noise, saturation, histogram and dead channels of known numbe
   CHECK(reports[1].non_finite == 1);
 }
 
+TEST_CASE("report: a channel of one element is dead only with the code of 0") {
+  Graph graph;
+  const NodeId w = graph.add(Parameter{.shape = {3, 1}}, {}, "w");
+  graph.set_outputs({add_quantizer(
+      graph, w, FakeQuantize{.bits = 4, .axis = 0, .scale_mode = PerBatch{}}, "w")});
+  Parameters parameters(graph, 1);
+  parameters.set("w", Tensor::of<float>({3, 1}, std::vector<float>{0.5f, 0.0f, -2.0f}));
+  Tape tape(graph, parameters, {});
+  const auto once = [](Tape&, int64_t index) { return index < 1; };
+  CHECK(report_quantizers(tape, once).at(0).dead_channels == 1);
+}
+
 TEST_CASE("report: table and JSON hold the numbers; switched-off quantizers say so") {
   SmallNet m;
   Tape tape(m.graph, m.parameters, {.threads = 1});

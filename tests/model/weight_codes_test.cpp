@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
@@ -85,6 +86,26 @@ TEST_CASE("weight codes: in a step they move by the gradient alone") {
   CHECK(model.parameters().get("conv1.running_var") != variance);
   const std::vector<double> after = quotients(model);
   for (size_t i = 0; i < before.size(); ++i) CHECK(std::fabs(after[i] - before[i]) < 1e-4);
+}
+
+TEST_CASE("weight codes: scales follow variances, not gamma, and marks of zeros stay") {
+  Model model = with_norm(FakeQuantizeLSQ{.bits = 3, .axis = 0});
+  constexpr float mark = std::numeric_limits<float>::min();
+  const std::vector<float> scales = {mark, 0.5f, 2.0f, 0};
+  model.set<float>("conv1.weight.scale", scales);
+  WeightCodes codes(model.graph());
+  codes.remember(model.parameters());
+  model.set<float>("conv1.gamma", std::vector<float>{1, -1, 0, 1e-6f});
+  codes.keep(model.parameters(), false);
+  CHECK(model.parameters().get("conv1.weight.scale") == Tensor::of<float>({4}, scales));
+  const double eps = 1e-5;
+  model.set<float>("conv1.running_var", std::vector<float>(4, static_cast<float>(4 + 3 * eps)));
+  codes.keep(model.parameters(), true);
+  const auto after = model.parameters().at("conv1.weight.scale").values<float>();
+  CHECK(after[0] == mark);
+  CHECK(after[1] == doctest::Approx(0.25));
+  CHECK(after[2] == doctest::Approx(1));
+  CHECK(after[3] == 0);
 }
 
 TEST_CASE("oscillations: weights times the factor of a norm are damped and frozen") {

@@ -237,7 +237,8 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
                                .node("And", {"a", "some"}, {"b"})
                                .node("Where", {"b", "x", "zero"});
   check_close(answer(masked, places, 1), {0, 0, 0, 0, 0.25, 0, 3});
-  CHECK(!masked.imported().parameters.entries()[0].trainable());
+  const SavedModel imported = masked.imported();
+  CHECK(!imported.parameters.entries()[0].trainable());
   const OnnxModel any = OnnxModel({-1, 7})
                             .node("Cast", {"x"}, {"b"})
                             .with("to", 9)
@@ -420,6 +421,45 @@ TEST_CASE("onnx: one weight in two layouts is two parameters, which a note says"
   CHECK(notes ==
         std::vector<std::string>{
             "'w' is read in different layouts: 'w' and 'w.2' hold it, and train apart"});
+}
+
+TEST_CASE("onnx: a weight and its copies by Identity are one parameter") {
+  std::vector<std::string> notes;
+  const SavedModel shared = OnnxModel({-1, 2})
+                                .floats("w", {2, 2}, {1, 2, 3, 4})
+                                .node("Identity", {"w"}, {"second"})
+                                .node("Identity", {"second"}, {"third"})
+                                .node("MatMul", {"x", "w"}, {"a"})
+                                .node("MatMul", {"a", "second"}, {"b"})
+                                .node("MatMul", {"b", "third"})
+                                .imported(&notes);
+  REQUIRE(shared.parameters.entries().size() == 1);
+  CHECK(shared.parameters.entries()[0].name == "w");
+  CHECK(notes.empty());
+}
+
+TEST_CASE("onnx: a norm whose statistics would never change gets the default momentum") {
+  std::vector<std::string> notes;
+  const auto momentum = [&](float weight) {
+    const SavedModel model = OnnxModel({-1, 2})
+                                 .floats("g", {2}, {1, 1})
+                                 .floats("b", {2}, {0, 0})
+                                 .floats("m", {2}, {0, 0})
+                                 .floats("v", {2}, {1, 1})
+                                 .node("BatchNormalization", {"x", "g", "b", "m", "v"})
+                                 .with("momentum", weight)
+                                 .imported(&notes);
+    for (const Node& node : model.graph.nodes()) {
+      if (const auto* norm = std::get_if<BatchNorm>(&node.op)) return norm->momentum;
+    }
+    return -1.0;
+  };
+  CHECK(momentum(0.75f) == 0.25);
+  CHECK(notes.empty());
+  CHECK(momentum(1.0f) == 1.0 - double{0.9f});
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].find("momentum of 0.9 instead of 1, which would keep them") !=
+        std::string::npos);
 }
 
 TEST_CASE("onnx: products with axes in another order") {

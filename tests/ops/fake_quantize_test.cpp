@@ -96,9 +96,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("fake_quantize: all-zero channels take the floor and stay zero") {
+TEST_CASE("fake_quantize: all-zero channels have the range [-1, 1] and stay zero") {
   Bench bench({.axis = 0, .floor = 1e-5}, {2, 3});
-  check_calls<float>(bench, {{.x = {0, -0.0f, 0, 1, 2, 3}, .scales = {1e-5f, 3.0f / 127.0f}}});
+  check_calls<float>(bench,
+                     {{.x = {0, -0.0f, 0, 1, 2, 3}, .scales = {1.0f / 127.0f, 3.0f / 127.0f}}});
   for (size_t i = 0; i < 3; ++i) CHECK(bits_of(bench.y[i]) == 0);
 }
 

@@ -42,7 +42,7 @@ check "a seed of no random inputs" exits 2 'qtape: --seed needs --random' "$tool
 check "nor to compare" exits 2 '--seed needs --random beside data' "$tool" compare "$work/m.json" "$work/m.json" --data "$digits" --seed 3
 check "channels of no arrays" exits 2 '--channels requires --input' "$tool" verify "$work/m.json" --data "$digits" --channels First
 check "rounding of steps in float" exits 2 '--requantization needs --arithmetic Exact' "$tool" profile "$work/m.json" --requantization OnnxQdq
-check "threads of a model that does not run" exits 2 '--threads has no effect: only models in the form qdq are run' "$tool" export onnx "$work/m.json" --form integer --threads 1 -o "$work/m.onnx"
+check "threads of a model that does not run" exits 2 '--threads has no effect: only a model, not an integer program, is run, in the form qdq' "$tool" export onnx "$work/m.json" --form integer --threads 1 -o "$work/m.onnx"
 check "teachers and float networks" exits 2 '--scales-lr has no effect with --float' "$tool" train "$work/m.json" --data "$digits" --float --scales-lr 0.1 -o "$work/n.json"
 
 finish

@@ -31,7 +31,7 @@ check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/
 "$build/tests/write_lenet" "$work/normed.onnx" norms
 normed=(--data "$digits" "${four[@]}")
 check "import" "$tool" import "$work/normed.onnx" -o "$work/l.json" >"$work/import.txt"
-check "says that norms stay" grep -qx 'kept 3 batch norms, which stay in training; qtape calibrate folds them: norm1, norm2, norm3' "$work/import.txt"
+check "says that norms stay" grep -qx 'kept 3 batch norms for training, which qtape calibrate folds: norm1, norm2, norm3' "$work/import.txt"
 check "lint knows that they are folded" test "$("$tool" lint "$work/l.json" | grep -c '^error: ')" = 1
 check "train" "$tool" train "$work/l.json" "${normed[@]}" -o "$work/l4.json" >"$work/train.txt"
 check "with norms" grep -qx 'kept 3 batch norms in training, folded into weights in each step: norm1, norm2, norm3' "$work/train.txt"
@@ -42,7 +42,7 @@ check "frozen oscillations" "$tool" train "$work/l.json" "${normed[@]}" --freeze
 check "of weights times the factor of a norm" grep -qx 'kept 3 batch norms in training, folded into weights in each step: norm1, norm2, norm3' "$work/train.txt"
 check "without a warning" test "$(grep -c '^warning' "$work/train.txt")" = 0
 check "calibrate" "$tool" calibrate "$work/l.json" --data "$digits" -o "$work/c.json" --json "$work/c.out" >"$work/calibrate.txt"
-check "says which norms it folds" grep -qx 'folded 3 batch norms into the preceding layers: norm1, norm2, norm3' "$work/calibrate.txt"
+check "says which norms it folds" grep -qx 'folded 3 batch norms into weights: norm1, norm2, norm3' "$work/calibrate.txt"
 check "as numbers too" same 3 "$(grep -c '^ *"norm[123]",\?$' "$work/c.out")"
 
 # Parts without integers.
@@ -52,13 +52,13 @@ check "and the way out" grep -q -- '; --float-parts leaves them in floats$' "$wo
 check "and writes nothing" test ! -e "$work/b.json"
 check "which goes on" "$tool" import "$work/square.onnx" --float-parts -o "$work/b.json" >"$work/import.txt"
 check "with the same list" test "$(grep -c '^remains in floats: ' "$work/import.txt")" -ge 1
-check "with the reason" grep -q "MatMul %[0-9]*.*: both operands depend on inputs, but integer products need constant weights; end the model before it" "$work/import.txt"
+check "with the reason" grep -q "MatMul.*: both operands depend on inputs, but integer products need constant weights; end the model before it" "$work/import.txt"
 check "lint tells them of a float model" test "$("$tool" lint "$work/b.json" | grep -c '^error: ')" = "$(($(grep -c '^remains in floats: ' "$work/import.txt") + 1))"
 for command in "calibrate --data $digits" "train --data $digits -o $work/t.json" "search --data $digits --budget 100000"; do
   # shellcheck disable=SC2086  # a command and its options
   check "$command: refuses" exits 1 "qtape: $work/b.json: " "$tool" ${command%% *} "$work/b.json" ${command#"${command%% *}"}
 done
 check "calibrate goes on" "$tool" calibrate "$work/b.json" --data "$digits" --float-parts -o "$work/bc.json" >"$work/calibrate.txt"
-check "with each part once" same "$(grep '^remains in floats: ' "$work/import.txt")" "$(grep '^remains in floats: ' "$work/calibrate.txt")"
+check "with each part once" same "$(grep '^remains in floats: ' "$work/import.txt" | sed 's/ %[0-9]*//')" "$(grep '^remains in floats: ' "$work/calibrate.txt" | sed 's/ %[0-9]*//')"
 
 finish

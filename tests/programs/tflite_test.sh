@@ -78,5 +78,5 @@ check "are said" grep -q '^quantizers with fixed scales are replaced; --fixed-sc
 head -c 1000 "$t" >"$work/cut.tflite"
 check "a cut file" exits 1 "$work/cut.tflite: " "$tool" inspect "$work/cut.tflite"
 "$train" "${brief[@]}" --data "$digits" --save "$m" >/dev/null
-check "codes of 4 bits, before data are asked for" exits 1 "expected -128..127 or the limits of RELU, RELU6 or RELU_N1_TO_1" "$tool" export tflite "$m" -o "$work/four.tflite"
+check "codes of 4 bits, before data are asked for" exits 1 "expected -128..127 (8 bits) or the limits of RELU, RELU6 or RELU_N1_TO_1" "$tool" export tflite "$m" -o "$work/four.tflite"
 finish

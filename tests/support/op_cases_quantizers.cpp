@@ -56,7 +56,8 @@ std::vector<QParams<T>> element_qparams(const OpUse& use, Arrays x) {
     for (size_t c = 0; c < channels; ++c) {
       const T low = parts[c].empty() ? T(0) : static_cast<T>(std::ranges::min(parts[c]));
       const T high = parts[c].empty() ? T(0) : static_cast<T>(std::ranges::max(parts[c]));
-      each[c] = oracle_qparams(low, high, op);
+      const bool zeros = !parts[c].empty() && low == 0 && high == 0;
+      each[c] = zeros ? oracle_qparams(T(-1), T(1), op) : oracle_qparams(low, high, op);
     }
   }
   for (size_t c = 0; c < channels && x.size() > 1; ++c) {

@@ -160,8 +160,10 @@ void export_onnx(const ExportOnnxCommand& command) {
   const OnnxExportOptions options{.form = command.form, .opset = command.opset};
   auto* model = std::get_if<SavedModel>(&file);
   const bool counts = model != nullptr && command.form == OnnxForm::Qdq;
-  programs::refuse_useless(*command.line, !counts,
-                           "has no effect: only models in the form qdq are run", {"--threads"});
+  programs::refuse_useless(
+      *command.line, !counts,
+      "has no effect: only a model, not an integer program, is run, in the form qdq",
+      {"--threads"});
   require<ArgumentError>(
       counts || !command.data.given(),
       "--data and --input apply only to models in the form {}: they count the codes that "

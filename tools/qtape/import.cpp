@@ -161,8 +161,6 @@ void check_values(const std::string& file, const SavedModel& model, ImportReport
   }
 }
 
-}  // namespace
-
 /// Returns the model to write, and reports its parts without an integer form. A model without
 /// quantizers stays as it is, as commands that quantize it rewrite its layers: one that trains
 /// keeps batch norms in training.
@@ -175,6 +173,8 @@ Model judged(SavedModel imported, bool float_parts, ImportReport& report) {
   judge_unquantized(made.graph(), true, report);
   return made;
 }
+
+}  // namespace
 
 /// Converts a model of another format to a model file; prints its inputs and sizes.
 void import_model(const ImportCommand& command) {

@@ -7,13 +7,12 @@
 #include <iterator>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/model/passes/float_parts.h"
-#include "qtape/model/passes/rewrite_layers.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
+#include "qtape/tools/qtape/preparation.h"
 
 namespace qtape::tool {
 
@@ -45,8 +44,7 @@ std::vector<Finding> findings_of(const std::string& path, programs::OutputFiles&
     if (!quantizers(model.graph).empty()) return findings;
     // Nodes that lack an integer form even with quantizers, which other layers get.
     const RewrittenLayers later = rewrite_layers(model.graph, model.parameters);
-    std::ranges::move(float_parts(later.model ? later.model->graph : model.graph),
-                      std::back_inserter(findings));
+    std::ranges::move(float_parts_later(model.graph, later), std::back_inserter(findings));
     return findings;
   });
 }

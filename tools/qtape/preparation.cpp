@@ -49,8 +49,7 @@ void say(std::string_view verb, std::string_view noun, const std::vector<std::st
 Model rewritten(Model model, Preparation& report) {
   RewrittenLayers result = rewrite_layers(model.graph(), model.parameters());
   if (!result.model) return model;
-  say("folded", "batch norm", result.folded,
-      result.folded.size() == 1 ? " into the preceding layer" : " into the preceding layers");
+  say("folded", "batch norm", result.folded, " into weights");
   std::ranges::move(result.folded, std::back_inserter(report.folded_norms));
   report.rewritten_layers = std::move(result.rewritten);
   say("rewrote", "layer", report.rewritten_layers, " in a form that has integers");
@@ -150,13 +149,28 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
   report.float_parts.insert(report.float_parts.end(), more.begin(), more.end());
 }
 
+std::vector<Finding> float_parts_later(const Graph& graph, const RewrittenLayers& later) {
+  if (!later.model) return float_parts(graph);
+  std::vector<Finding> parts = float_parts(later.model->graph);
+  for (Finding& each : parts) each.node = without_index(each.node);
+  return parts;
+}
+
 void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allowed,
                      TrainingPreparation& report) {
-  RewrittenLayers later = rewrite_layers(graph, parameters);
-  say("kept", "batch norm", later.folded,
-      ", which stay in training; qtape calibrate folds them");
-  report.training_norms = std::move(later.folded);
-  judge(later.model ? later.model->graph : graph, allowed, report);
+  const RewrittenLayers later = rewrite_layers(graph, parameters);
+  report.training_norms = qtape::with_training_norms(graph, parameters).folded;
+  std::vector<std::string> others;
+  for (const std::string& each : later.folded) {
+    if (std::ranges::find(report.training_norms, each) == report.training_norms.end()) {
+      others.push_back(each);
+    }
+  }
+  say("kept", "batch norm", report.training_norms,
+      " for training, which qtape calibrate folds");
+  say("kept", "batch norm", others, " that quantization folds");
+  report.float_parts = float_parts_later(graph, later);
+  judge(graph, report.float_parts, allowed);
 }
 
 void say_warnings(const Graph& graph, const Parameters& parameters, const std::string& file) {

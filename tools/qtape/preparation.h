@@ -6,6 +6,7 @@
 
 #include "qtape/deploy/lint.h"
 #include "qtape/model/model.h"
+#include "qtape/model/passes/rewrite_layers.h"
 
 namespace qtape::tool {
 
@@ -69,6 +70,9 @@ void judge_unquantized(const Graph& graph, bool allowed, Preparation& report);
 /// Does the same for quantizers added since then, for parts that `report` does not list yet,
 /// such as products whose weights have too many bits.
 void judge_quantized(const Graph& graph, bool allowed, Preparation& report);
+/// Returns the parts of a graph without quantizers that have no integer form once its layers
+/// are rewritten: nodes of `later`, named without their indices, which the file does not have.
+std::vector<Finding> float_parts_later(const Graph& graph, const RewrittenLayers& later);
 /// Prints which batch norms stay until the model is quantized, and applies judge to the layers
 /// that it will then have.
 void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allowed,

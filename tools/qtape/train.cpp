@@ -85,7 +85,11 @@ Model starting_point(const Model& model, Trained trained, const TrainCommand& co
     console::print("quantizers with fixed scales are replaced; --fixed-scales keeps them\n");
   }
   plain = with_training_norms(std::move(plain), report);
-  return prepared(std::move(plain), command.recipe.float_parts, report);
+  Model result = prepared(std::move(plain), command.recipe.float_parts, report);
+  programs::refuse_useless(*command.line, !has_norms(result.graph()),
+                           "has no effect: all batch norms are folded before training",
+                           {"--norms"});
+  return result;
 }
 
 /// Returns the names of scales and zero points that are trained.
@@ -113,7 +117,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   FitOptions options{
       .epochs = command.epochs,
       .batch = batch_given ? command.batch : std::min(command.batch, data.train.size()),
-      .learning_rate = command.learning_rate.value_or(default_rate(model.graph())),
+      .learning_rate = *command.learning_rate,
       .checkpoint = command.checkpoint,
       .resume = command.resume,
       .report = command.report,
@@ -202,8 +206,9 @@ void add(TrainReport& report, const FitResult& result) {
 /// Trains `model`, which must have its quantizers, and adds the results to the report. Returns
 /// the failure of writing the run's record; empty if there was none.
 std::string train_model(Model& model, const std::optional<Model>& teacher,
-                        const TrainCommand& command, const data::Split& data,
-                        TrainReport& report) {
+                        TrainCommand& command, const data::Split& data, TrainReport& report) {
+  // The checkpoint states the rate, as a later default may differ.
+  command.learning_rate = command.learning_rate.value_or(default_rate(model.graph()));
   FitOptions options = options_of(command, model, data);
   options.sections["settings"] = settings_of(command, teacher);
   if (teacher) {

@@ -15,6 +15,12 @@ namespace {
 constexpr std::string_view settings_kind = "qtape train";
 constexpr std::string_view place = "/sections/settings";
 
+/// Returns the learning rate of a checkpoint whose settings do not state it.
+double rate_of_schedule(const Model& model) {
+  const Section& schedule = settings::section_of(model.sections(), "schedule");
+  return settings::take<double>("/sections/schedule", schedule, "base");
+}
+
 }  // namespace
 
 Section settings_of(const TrainCommand& command, const std::optional<Model>& teacher) {
@@ -45,7 +51,8 @@ void take_settings(TrainCommand& command, const Model& model,
     settings::take_fields<TrainRun>(place, section, "", resumed);
     settings::take_fields<FewBits>(place, section, "", resumed);
     settings::take_fields(place, section, "", resumed.recipe);
-    // Earlier checkpoints do not have it.
+    // Earlier checkpoints do not have these.
+    if (!resumed.learning_rate) resumed.learning_rate = rate_of_schedule(model);
     if (section.settings.contains("holdout")) {
       resumed.data.holdout = settings::take<int64_t>(place, section, "holdout");
     }
