@@ -49,7 +49,8 @@ void StructureFolds::size() {
 
 void StructureFolds::identity() {
   to.keep_codes(node.input(0));
-  to.add_copy(node.output(0), node.input(0));
+  to.add_constant(node.output(0), input(0));
+  to.set_origin(node.output(0), node.input(0));
 }
 
 void StructureFolds::give_reshaped(const std::vector<int64_t>& extents) {

@@ -137,8 +137,9 @@ class OnnxImporter {
   /// Throw FormatError if the limit of elements is exceeded.
   void spend(int64_t elements);
   void add_constant(const std::string& name, OnnxConstant constant);
-  /// Adds the constant `of` by another name. A parameter that is read by both names is one.
-  void add_copy(const std::string& name, const std::string& of);
+  /// Declares that the constant `name` is a copy of `of`: a parameter that is read by both
+  /// names is one.
+  void set_origin(const std::string& name, const std::string& of);
   void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
   /// Returns a tensor of the file; its data may lie in another file.

@@ -75,8 +75,7 @@ NodeId OnnxImporter::add_parameter(const std::string& name, Shape shape,
       name, add_float_parameter(name, std::move(shape), std::move(numbers), layer, part));
 }
 
-void OnnxImporter::add_copy(const std::string& name, const std::string& of) {
-  add_constant(name, *find_constant(of));
+void OnnxImporter::set_origin(const std::string& name, const std::string& of) {
   const auto origin = origins_.find(of);
   const std::string first = origin == origins_.end() ? of : origin->second;
   origins_.insert_or_assign(name, first);
