@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "qtape/data/generated/digits.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/norms.h"
@@ -14,13 +13,9 @@
 
 using namespace qtape;
 using test::quiet;
+using test::small_digits;
 
 namespace {
-
-const data::Split& digits() {
-  static const data::Split split = data::example_digits(640);
-  return split;
-}
 
 /// A network whose convolution has weights of 3 bits and a folded norm.
 Model with_norm(const Op& weights) {
@@ -54,10 +49,10 @@ double distance(const std::vector<double>& quotients) {
 /// Largest difference between quotients before and after norms are re-estimated.
 double change_by_norms(const Op& weights) {
   Model model = with_norm(weights);
-  (void)fit(model, digits().train, quiet(2));
+  (void)fit(model, small_digits().train, quiet(2));
   const std::vector<double> before = quotients(model);
   const Tensor variance = model.parameters().get("conv1.running_var");
-  CHECK(reestimate_norms(model, digits().train, 5) == 1);
+  CHECK(reestimate_norms(model, small_digits().train, 5) == 1);
   CHECK(model.parameters().get("conv1.running_var") != variance);
   const std::vector<double> after = quotients(model);
   double most = 0;
@@ -76,13 +71,13 @@ TEST_CASE("weight codes: they stay while norms are re-estimated, with a scale by
 
 TEST_CASE("weight codes: in a step they move by the gradient alone") {
   Model model = with_norm(FakeQuantizeLSQ{.bits = 3, .axis = 0});
-  (void)fit(model, digits().train, quiet(1));
+  (void)fit(model, small_digits().train, quiet(1));
   const std::vector<double> before = quotients(model);
   const auto variance = model.parameters().get("conv1.running_var");
   FitOptions options = quiet(1);
   options.learning_rate = 0;
   options.quantization = QuantizationSchedule{};
-  (void)fit(model, digits().train, options);
+  (void)fit(model, small_digits().train, options);
   CHECK(model.parameters().get("conv1.running_var") != variance);
   const std::vector<double> after = quotients(model);
   for (size_t i = 0; i < before.size(); ++i) CHECK(std::fabs(after[i] - before[i]) < 1e-4);
@@ -114,7 +109,7 @@ TEST_CASE("oscillations: weights times the factor of a norm are damped and froze
     FitOptions options = quiet(4);
     options.learning_rate = 0.02;
     options.oscillations = oscillations;
-    const FitResult result = fit(model, digits().train, options);
+    const FitResult result = fit(model, small_digits().train, options);
     if (frozen) *frozen = result.frozen_weights;
     return quotients(model);
   };
