@@ -7,6 +7,7 @@
 
 #include "qtape/core/float_environment.h"
 #include "qtape/core/half.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/io/json_fields.h"
 #include "qtape/kernels/quantize/quantize.h"
@@ -29,6 +30,9 @@ class Sums {
         per_bin_((codes_ + max_bins - 1) / max_bins),
         first_code_(static_cast<size_t>(map_.channels)),
         state_(first_code_.size(), Channel::Empty) {
+    const NodeId x = graph[id].operands[0];
+    const bool constant = constant_nodes(graph)[at(x)];
+    single_ = constant && graph[x].type.elements() == map_.channels;
     report_.id = id;
     report_.label = graph.name(id);
     report_.op = name_of(graph[id].op);
@@ -90,7 +94,7 @@ class Sums {
       state_[c] = code == q.zero_point ? Channel::OneCode : Channel::OneElement;
     } else if (first_code_[c] != index) {
       state_[c] = Channel::Alive;
-    } else if (state_[c] == Channel::OneElement) {
+    } else if (state_[c] == Channel::OneElement && !single_) {
       state_[c] = Channel::OneCode;
     }
   }
@@ -102,6 +106,7 @@ class Sums {
   int64_t per_bin_;
   std::vector<int64_t> first_code_;
   std::vector<Channel> state_;
+  bool single_ = false;  // each batch repeats weights, of which every channel has one
   QuantizerReport report_;
   double signal_ = 0;
   double noise_ = 0;

@@ -165,21 +165,34 @@ struct Placed {
   }
 };
 
-/// Gives flat samples [n, c h w] of images [h, w, c] or sequences [t, c] their axes, channels
-/// first.
-void unflatten(Placed& each) {
-  const Shape flat = type_of(each.values).shape;
-  if (flat.rank() != 2) return;
+/// Returns the shape of the image [h, w, c] or sequence [t, c] of which samples [n, c h w] are
+/// flat; null for others.
+const Shape* unflattened(const Placed& each) {
+  const Shape& flat = type_of(each.values).shape;
+  if (flat.rank() != 2) return nullptr;
   for (const WantedInput& wanted : each.wanted) {
     const Shape& sample = wanted.sample;
     if (!each.is_of(wanted) || !wanted.has_channels) continue;
-    if (sample.rank() < 2 || sample.elements() != flat[1]) continue;
-    std::vector<int64_t> extents{flat[0], sample[-1]};
-    const auto places = sample.extents().first(static_cast<size_t>(sample.rank() - 1));
-    extents.insert(extents.end(), places.begin(), places.end());
-    each.values = with_shape(std::move(each.values), Shape(extents));
-    return;
+    if (sample.rank() >= 2 && sample.elements() == flat[1]) return &sample;
   }
+  return nullptr;
+}
+
+/// Gives flat samples their axes, channels first.
+void unflatten(Placed& each) {
+  const Shape* sample = unflattened(each);
+  if (sample == nullptr) return;
+  std::vector<int64_t> extents{type_of(each.values).shape[0], (*sample)[-1]};
+  const auto places = sample->extents().first(static_cast<size_t>(sample->rank() - 1));
+  extents.insert(extents.end(), places.begin(), places.end());
+  each.values = with_shape(std::move(each.values), Shape(extents));
+}
+
+/// True for flat samples with several channels at several positions, in an order that cannot be
+/// seen.
+bool hides_channels(const Placed& each) {
+  const Shape* sample = unflattened(each);
+  return sample != nullptr && (*sample)[-1] > 1 && large(sample->extents()).size() >= 2;
 }
 
 /// Returns the array that fits only with channels first, of those with `rank` axes; without
@@ -214,6 +227,7 @@ std::vector<size_t> channels_first(const std::vector<Placed>& all, bool first,
       found.push_back(i);
       continue;
     }
+    if (unclear != nullptr && hides_channels(each)) unclear->push_back(each.place);
     if (fit != Fit::Both) continue;
     const Placed* other = deciding(all, shape.rank(), false);
     require<ArgumentError>(other == nullptr,
@@ -303,7 +317,7 @@ void place_inputs(std::vector<Placed>& all, const std::string& inputs,
   Values values = read_values(inputs);
   NamedTensors named;
   if (NamedTensors* several = several_arrays(values)) {
-    named = named_arrays(inputs, *several, wanted, "input", true);
+    named = named_arrays(inputs, *several, wanted, "input", wanted.size() <= 1);
   }
   for (NamedTensor& each : named) {
     const std::string place = inputs + ":" + each.name;

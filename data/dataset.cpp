@@ -254,6 +254,35 @@ Dataset Dataset::mapped(std::vector<size_t> columns, Map f) const {
   return result;
 }
 
+Dataset Dataset::without_targets() const {
+  Dataset inputs = *this;
+  inputs.columns_.clear();
+  inputs.stored_.clear();
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (columns_[i].target) continue;
+    kept.push_back(i);
+    inputs.columns_.push_back(columns_[i]);
+    inputs.stored_.push_back(stored_[i]);
+  }
+  if (reader_) {
+    inputs.reader_ = [kept, reader = reader_](size_t column, int64_t sample,
+                                              std::span<float> to) {
+      reader(kept[column], sample, to);
+    };
+  }
+  // A map without columns stays: the random numbers of the others depend on their order.
+  for (AppliedMap& each : inputs.maps_) {
+    std::vector<size_t> columns;
+    for (const size_t column : each.columns) {
+      const auto at = std::ranges::find(kept, column);
+      if (at != kept.end()) columns.push_back(static_cast<size_t>(at - kept.begin()));
+    }
+    each.columns = std::move(columns);
+  }
+  return inputs;
+}
+
 Dataset Dataset::map(Map f) const {
   std::vector<size_t> inputs;
   for (size_t i = 0; i < columns_.size(); ++i) {

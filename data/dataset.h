@@ -86,6 +86,8 @@ class Dataset {
   /// Splits this set into its first samples, a fraction `share` in [0, 1], and the remaining
   /// ones.
   std::pair<Dataset, Dataset> split(double share) const;
+  /// This set with its inputs alone.
+  Dataset without_targets() const;
 
   /// This set with `f` applied to each sample when it is read, after the existing maps, in all
   /// columns that are not targets. For custom augmentation or normalization:

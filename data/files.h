@@ -92,8 +92,8 @@ namespace qtape::data {
 /// channels first determines the order of all arrays with the same number of axes that fit in
 /// both orders; ambiguous arrays with other numbers of axes throw ArgumentError. If no array
 /// determines the order, ambiguous arrays stay unchanged and `unclear`, if given, receives
-/// their places. With `First`, flat samples are channels-first as well; samples of two axes
-/// that fit only unchanged are not moved.
+/// their places; so do those of flat samples with several channels. With `First`, flat samples
+/// are channels-first as well; samples of two axes that fit only unchanged are not moved.
 Dataset arrays(const std::string& inputs, const std::string& targets,
                const std::vector<WantedInput>& wanted,
                ChannelOrder channels = ChannelOrder::Detect,

@@ -141,9 +141,10 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
       return each.name == inputs[i].label && may_fill(each, inputs[i]);
     });
     if (named == columns.end()) continue;
-    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} per sample",
+    const bool floats = !inputs[i].integers.empty() && is_float(named->sample.dtype);
+    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} per sample{}",
                            describe(inputs[i]), printable(named->name),
-                           to_string(named->sample));
+                           to_string(named->sample), floats ? ", expected integers" : "");
     found[i] = static_cast<size_t>(named - columns.begin());
     taken[found[i]] = true;
   }

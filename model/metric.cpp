@@ -26,6 +26,7 @@ struct Answered {
   const data::Dataset& dataset;
   std::optional<size_t> target;  // column of the answer
   bool first = true;             // the first of several answers
+  int64_t indexed = 0;           // as of MetricChoice
 
   /// True if the target is labels of samples.
   bool labelled() const { return target && dataset.columns()[*target].classes > 0; }
@@ -97,8 +98,18 @@ std::optional<size_t> compared_column(const Answered& answered) {
   return column_of(answered, static_cast<size_t>(same - answered.inputs.begin()));
 }
 
+/// Returns the accuracy of indices of classes; nullopt for other answers and targets.
+std::optional<MetricChoice> choose_by_indices(const Answered& answered) {
+  if (answered.indexed == 0 || !answered.target) return std::nullopt;
+  const TensorType& target = answered.dataset.columns()[*answered.target].sample;
+  const bool fits = target.elements() == answered.answers.shape.without_first().elements();
+  if (is_float(target.dtype) || !fits) return std::nullopt;
+  return MetricChoice{MetricKind::Accuracy, *answered.target, 0, answered.indexed};
+}
+
 std::optional<MetricChoice> choose_by_data(const Answered& answered) {
   if (answered.answers.shape.rank() == 0) return std::nullopt;
+  if (const auto found = choose_by_indices(answered)) return found;
   if (answered.target) {
     const data::Column& target = answered.dataset.columns()[*answered.target];
     if (holds_classes(target, answered.answers)) {
@@ -206,8 +217,10 @@ std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset) {
   if (const auto choice = choose_by_loss(graph, answer, dataset)) return choice;
   const std::vector<NodeId> all = graph.answers();
-  auto choice = choose_by_data(answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
-                                                graph[answer].type, dataset, all, answer));
+  Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
+                                    graph[answer].type, dataset, all, answer);
+  given.indexed = indexed_classes(graph, answer);
+  auto choice = choose_by_data(given);
   if (choice) choice->threshold = threshold_of(graph, answer);
   return choice;
 }
@@ -215,8 +228,9 @@ std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
 MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
                            MetricKind wanted) {
   const std::vector<NodeId> all = graph.answers();
-  const Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
-                                          graph[answer].type, dataset, all, answer);
+  Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
+                                    graph[answer].type, dataset, all, answer);
+  given.indexed = indexed_classes(graph, answer);
   const int rank = given.answers.shape.rank();
   std::optional<MetricChoice> found;
   if (!by_labels(wanted)) {
@@ -227,8 +241,10 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
                            to_string_view(wanted));
     return {wanted, found->column};
   }
-  const bool classes =
-      given.target && holds_classes(dataset.columns()[*given.target], given.answers);
+  const auto indices = choose_by_indices(given);
+  if (indices && wanted == MetricKind::Accuracy) return *indices;
+  const bool classes = given.target && given.indexed == 0 &&
+                       holds_classes(dataset.columns()[*given.target], given.answers);
   require<ArgumentError>(classes && (wanted == MetricKind::Accuracy || given.labelled()),
                          "the {} needs data with labels and a model that answers "
                          "[batch, classes]",
@@ -244,8 +260,10 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
     if (input == nullptr || !input->batch || input->shape.rank() == 0) continue;
     inputs.push_back(without_memory(node.label, input->shape, node.value.type.dtype));
   }
-  auto choice = choose_by_data(answered<ProgramNodeId>(
-      std::move(inputs), program[output].value.type, dataset, program.outputs(), output));
+  Answered given = answered<ProgramNodeId>(std::move(inputs), program[output].value.type,
+                                           dataset, program.outputs(), output);
+  given.indexed = indexed_classes(program, output);
+  auto choice = choose_by_data(given);
   if (choice) choice->threshold = threshold_of(program, output);
   return choice;
 }
@@ -254,6 +272,11 @@ int64_t predicted(std::span<const float> scores, float threshold) {
   if (std::ranges::any_of(scores, [](float each) { return std::isnan(each); })) return -1;
   if (scores.size() == 1) return scores[0] > threshold ? 1 : 0;
   return std::ranges::max_element(scores) - scores.begin();
+}
+
+int64_t predicted(std::span<const float> answer, const MetricChoice& choice) {
+  if (choice.indexed == 0) return predicted(answer, choice.threshold);
+  return std::isfinite(answer[0]) ? std::llround(answer[0]) : -1;
 }
 
 int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset) {
@@ -279,7 +302,7 @@ Scorer::Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t
   if (!by_labels(choice.kind)) return;
   labels_.resize(static_cast<size_t>(places));
   const int64_t classes = dataset.columns()[choice.column].classes;
-  require_classes(dataset, choice.column, std::max<int64_t>(2, width));
+  require_classes(dataset, choice.column, choice.classes(width));
   require<ArgumentError>(choice.kind == MetricKind::Accuracy || (classes == 2 && width <= 2),
                          "the AUC needs labels of 2 classes and answers of 1 or 2 numbers, got "
                          "{} and {}",
@@ -309,13 +332,12 @@ void Scorer::add(int64_t first, int64_t count, std::span<const float> answers) {
 void Scorer::add_labelled(int64_t sample, std::span<const float> answer) {
   dataset_.read(choice_.column, sample, std::span(labels_));
   if (choice_.kind == MetricKind::Accuracy) {
-    const size_t classes = width_ / labels_.size();
+    const size_t scores = width_ / labels_.size();
+    const int64_t classes = choice_.classes(static_cast<int64_t>(scores));
     for (size_t place = 0; place < labels_.size(); ++place) {
       const int32_t label = labels_[place];
-      require_class(sample, label, std::max<size_t>(2, classes));
-      sum_ += predicted(answer.subspan(place * classes, classes), choice_.threshold) == label
-                  ? 1
-                  : 0;
+      require_class(sample, label, classes);
+      sum_ += predicted(answer.subspan(place * scores, scores), choice_) == label ? 1 : 0;
     }
     return;
   }
@@ -324,11 +346,10 @@ void Scorer::add_labelled(int64_t sample, std::span<const float> answer) {
   scores_[label == 1 ? 1 : 0].push_back(rank);
 }
 
-void Scorer::require_class(int64_t sample, int32_t label, size_t classes) const {
-  require<ArgumentError>(label >= 0 && static_cast<size_t>(label) < classes,
-                         "column {}: label {} of sample {} is outside 0..{}",
-                         printable(dataset_.columns()[choice_.column].name), label, sample,
-                         classes - 1);
+void Scorer::require_class(int64_t sample, int32_t label, int64_t classes) const {
+  require<ArgumentError>(
+      label >= 0 && label < classes, "column {}: label {} of sample {} is outside 0..{}",
+      printable(dataset_.columns()[choice_.column].name), label, sample, classes - 1);
 }
 
 MetricScore Scorer::score() const {

@@ -2,6 +2,7 @@
 // model's loss and the targets of the data.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -64,6 +65,14 @@ struct MetricChoice {
   /// probabilities, which are results of a Sigmoid or, in a program, of a table of values
   /// within 0..1.01.
   float threshold = 0;
+  /// Number of classes of answers that are indices of classes, as those of an ArgMax; 0:
+  /// answers are scores of classes.
+  int64_t indexed = 0;
+
+  /// Returns the number of classes of answers with `scores` numbers for each label.
+  int64_t classes(int64_t scores) const {
+    return indexed > 0 ? indexed : std::max<int64_t>(2, scores);
+  }
 };
 
 /// Returns the metric for a network's answers `answer`, [batch, ...], on `dataset`; empty if
@@ -72,7 +81,8 @@ struct MetricChoice {
 ///
 /// - the mean squared error relative to the input with which the graph's loss compares `answer`
 ///   by MeanSquaredError;
-/// - the accuracy, if the target holds classes of the answer (`holds_classes`);
+/// - the accuracy, if the target holds classes of the answer (`holds_classes`), or if it holds
+///   integers and the answer is as many indices of classes (`indexed_classes`);
 /// - the mean squared error relative to the target, if it has the shape of an answer;
 /// - for the first answer without a target, the mean squared error relative to the first input
 ///   with the shape of an answer.
@@ -90,6 +100,9 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
 /// Returns the predicted class: the index of the largest score; for a single score, 1 if it is
 /// above the threshold; -1 if a score is NaN.
 int64_t predicted(std::span<const float> scores, float threshold = 0);
+/// Returns the class that an answer predicts: by its scores, or the class of which it is the
+/// index. -1 for NaN.
+int64_t predicted(std::span<const float> answer, const MetricChoice& choice);
 
 /// Returns the number of labels of a sample: 1, or the number of places that have a class.
 int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset);
@@ -112,7 +125,7 @@ class Scorer {
 
  private:
   void add_labelled(int64_t sample, std::span<const float> answer);
-  void require_class(int64_t sample, int32_t label, size_t classes) const;
+  void require_class(int64_t sample, int32_t label, int64_t classes) const;
 
   MetricChoice choice_;
   data::Dataset dataset_;

@@ -321,6 +321,10 @@ Model with_loss(Model model, const data::Dataset& dataset) {
       outputs.size(), targets.size());
   std::optional<NodeId> loss;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    require<GraphError>(indexed_classes(graph, outputs[i]) == 0,
+                        "{}: an ArgMax has no gradient: end the model before it (qtape import "
+                        "--end)",
+                        graph.describe(outputs[i]));
     const data::Column* target = targets.empty() ? nullptr : &dataset.columns()[targets[i]];
     const bool named = outputs.size() > 1;
     const bool classes = target != nullptr && (target->classes > 0 ||

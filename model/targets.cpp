@@ -6,7 +6,19 @@
 #include <span>
 #include <string>
 
+#include "qtape/integer/program/integer_node.h"
+
 namespace qtape {
+namespace {
+
+/// Returns the node whose elements, moved by nodes of `Moves`, are `id`.
+template <class... Moves, class Nodes>
+IdIn<Nodes> moved_from(const Nodes& nodes, IdIn<Nodes> id) {
+  while ((std::holds_alternative<Moves>(nodes[id].op) || ...)) id = nodes[id].operands[0];
+  return id;
+}
+
+}  // namespace
 
 std::vector<size_t> target_columns(const data::Dataset& dataset) {
   std::vector<size_t> found;
@@ -31,7 +43,8 @@ void require_classes(const data::Dataset& dataset, size_t column, int64_t classe
     dataset.read(column, sample, std::span(&label, 1));
     if (label >= classes) where = fmt::format(": sample {} has label {}", sample, label);
   }
-  fail<ArgumentError>("the data have {} classes, the model has {}{}", given, classes, where);
+  fail<ArgumentError>("the data have {} classes, the model has {}{}{}", given, classes, where,
+                      classes <= 2 ? "; if they are values, give floats" : "");
 }
 
 bool holds_classes(const data::Column& target, const TensorType& answer) {
@@ -46,6 +59,24 @@ bool holds_classes(const data::Column& target, const TensorType& answer) {
   if (is_float(target.sample.dtype) || places.empty()) return false;
   if (shape.rank() != target.sample.shape.rank() + 2 || shape[-1] < 2) return false;
   return std::ranges::equal(places, shape.extents().subspan(1, places.size()));
+}
+
+int64_t indexed_classes(const Graph& graph, NodeId answer) {
+  const Node& node = graph[moved_from<Cast, Reshape, Flatten, Transpose>(graph, answer)];
+  const auto* op = std::get_if<ArgMax>(&node.op);
+  if (op == nullptr) return 0;
+  const Shape& scores = graph[node.operands[0]].type.shape;
+  return scores[resolve_axis(op->axis, scores)];
+}
+
+int64_t indexed_classes(const IntegerProgram& program, ProgramNodeId answer) {
+  const IntegerNode& node =
+      program[moved_from<integer::Dequantize, integer::Reshape, integer::Transpose>(program,
+                                                                                    answer)];
+  const auto* op = std::get_if<integer::ArgMax>(&node.op);
+  if (op == nullptr) return 0;
+  const Shape& scores = program[node.operands[0]].value.type.shape;
+  return scores[resolve_axis(op->axis, scores)];
 }
 
 bool compares_classes(const Graph& graph, const data::Dataset& dataset) {

@@ -6,6 +6,7 @@
 
 #include "qtape/data/dataset.h"
 #include "qtape/engine/graph.h"
+#include "qtape/integer/program/integer_program.h"
 
 namespace qtape {
 
@@ -24,6 +25,11 @@ std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size
 /// - integers [...], labels of places such as pixels or steps, for answers
 ///   [batch, ..., classes] of at least 2 classes.
 bool holds_classes(const data::Column& target, const TensorType& answer);
+
+/// Returns the number of classes of which `answer` is the index of the largest one, perhaps
+/// moved or as f32: those of its ArgMax. 0 for other answers.
+int64_t indexed_classes(const Graph& graph, NodeId answer);
+int64_t indexed_classes(const IntegerProgram& program, ProgramNodeId answer);
 
 /// Throws ArgumentError, which names the first label that is too large, if `column` has more
 /// than `classes` classes.

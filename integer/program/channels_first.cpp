@@ -23,6 +23,11 @@ class Mover {
         outputs_(from.outputs().begin(), from.outputs().end()) {}
 
   IntegerProgram run() {
+    for (const ProgramNodeId id : ids(from_)) {
+      if (!is_input(id) || !is_moved(id)) continue;
+      require<GraphError>(!is_first(id), "{}: its channels are before the positions already",
+                          from_.describe(id));
+    }
     const auto copies = rewrite(from_, to_, [this](ProgramNodeId id, const auto& operands) {
       return copied(id, operands);
     });
@@ -57,6 +62,22 @@ class Mover {
            });
   }
 
+  /// True if nothing but Transposes to channels last reads the input or its codes.
+  bool is_first(ProgramNodeId id) const {
+    if (outputs_.contains(id)) return false;
+    int64_t readers = 0;
+    for (const ProgramNodeId each : ids(from_)) {
+      const IntegerNode& node = from_[each];
+      if (std::ranges::count(node.operands, id) == 0) continue;
+      ++readers;
+      const auto* transpose = std::get_if<integer::Transpose>(&node.op);
+      const bool moves = transpose != nullptr && transpose->permutation == last(id);
+      const bool is_code = std::holds_alternative<integer::Quantize>(node.op);
+      if (!moves && !(is_code && is_first(each))) return false;
+    }
+    return readers > 0;
+  }
+
   /// Returns `axes` [n, h, w, c] as [n, c, h, w].
   template <class T>
   std::vector<T> first(ProgramNodeId id, std::vector<T> axes) const {
@@ -68,11 +89,15 @@ class Mover {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
+  /// Returns the permutation of [n, c, h, w] to [n, h, w, c].
+  std::vector<int> last(ProgramNodeId id) const {
+    std::vector<int> all = axes(id);
+    std::rotate(all.begin() + first_axis(id), all.begin() + first_axis(id) + 1, all.end());
+    return all;
+  }
   /// Adds `copy`, of [n, c, h, w], as [n, h, w, c].
   ProgramNodeId to_last(ProgramNodeId id, ProgramNodeId copy) {
-    std::vector<int> last = axes(id);
-    std::rotate(last.begin() + first_axis(id), last.begin() + first_axis(id) + 1, last.end());
-    return to_.add(integer::Transpose{{.permutation = std::move(last)}}, {copy});
+    return to_.add(integer::Transpose{{.permutation = last(id)}}, {copy});
   }
 
   ProgramNodeId moved_input(ProgramNodeId id) {

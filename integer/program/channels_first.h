@@ -9,8 +9,8 @@ namespace qtape {
 /// t] and [n, c, h, w] instead of [n, t, c] and [n, h, w, c]. Values with fewer axes, and
 /// outputs without channels (`has_channel_axis`), keep their layout. An input is moved as codes
 /// where quantizers alone read it, otherwise as floats. Codes do not change. Throws GraphError
-/// for outputs that are accumulators with a scale per channel, whose last axis must be that of
-/// the channels.
+/// for inputs whose channels are first already, and for outputs that are accumulators with a
+/// scale per channel, whose last axis must be that of the channels.
 IntegerProgram channels_first(const IntegerProgram& program);
 
 }  // namespace qtape

@@ -213,12 +213,16 @@ ChannelProducts channel_products(const Graph& graph, const Parameters& parameter
     result.chains = std::move(chains.labels);
     result.gammas = std::move(chains.gammas);
   }
-  const Graph& normed = result.model ? result.model->graph : graph;
-  NormProducts products(normed, result.model ? result.model->parameters : parameters);
-  if (products.empty()) return result;
-  SavedModel made = products.run();
-  result.model = std::move(made);
+  std::optional<SavedModel> products =
+      result.model ? norm_products(result.model->graph, result.model->parameters)
+                   : norm_products(graph, parameters);
+  if (products) result.model = std::move(products);
   return result;
+}
+
+std::optional<SavedModel> norm_products(const Graph& graph, const Parameters& parameters) {
+  NormProducts products(graph, parameters);
+  return products.empty() ? std::nullopt : std::optional(products.run());
 }
 
 }  // namespace qtape

@@ -35,4 +35,8 @@ struct ChannelProducts {
 /// which a node has no integers change. Throws GraphError if the constants cannot be evaluated.
 ChannelProducts channel_products(const Graph& graph, const Parameters& parameters);
 
+/// Gives each BatchNorm that cannot be folded the product that `channel_products` describes,
+/// and changes nothing else. Empty if there is no such norm.
+std::optional<SavedModel> norm_products(const Graph& graph, const Parameters& parameters);
+
 }  // namespace qtape

@@ -7,6 +7,7 @@
 #include "qtape/engine/labels.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/passes/channel_products.h"
 #include "qtape/model/passes/folded_norm.h"
 #include "qtape/model/passes/norm_folds.h"
 
@@ -137,7 +138,9 @@ class Replacement {
 
 TrainingNorms with_training_norms(const Graph& graph, const Parameters& parameters) {
   const FloatEnvironment floats;
-  return Replacement(graph, parameters).run();
+  const std::optional<SavedModel> products = norm_products(graph, parameters);
+  return products ? Replacement(products->graph, products->parameters).run()
+                  : Replacement(graph, parameters).run();
 }
 
 }  // namespace qtape

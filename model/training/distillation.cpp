@@ -24,6 +24,16 @@ int64_t classes_of(const Graph& graph, NodeId answer, const char* who) {
   return type.shape[1];
 }
 
+/// True if the loss compares classes or logarithms of probabilities.
+bool compares_probabilities(const Graph& graph, NodeId loss) {
+  const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
+  for (const NodeId id : ids(graph)) {
+    const Op& op = graph[id].op;
+    if (needed[at(id)] && is_any<SoftmaxCrossEntropy, LogSoftmax, Log>(op)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
@@ -40,6 +50,9 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
   require<ArgumentError>(classes == known,
                          "distillation: the student has {} classes, the teacher {}", classes,
                          known);
+  require<ArgumentError>(compares_probabilities(graph, loss),
+                         "distillation: the loss compares values, expected a cross-entropy: a "
+                         "teacher teaches classes");
   DistilledGraph result{.graph = graph, .loss = {}, .probabilities = {}};
   Graph& grown = result.graph;
   result.probabilities =

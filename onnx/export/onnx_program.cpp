@@ -283,7 +283,8 @@ std::string OnnxProgram::on_grid(const std::string& x, const CodeGrid& grid) {
   const auto range = quant_range(low, high);
   check(range.has_value(),
         "codes less the zero point must be -2^(b-1)..2^(b-1) - 1 or 0..2^b - 1, or narrow: "
-        "without the lowest of signed or the highest of unsigned codes; got {}..{}",
+        "without the lowest of signed or the highest of unsigned codes; got {}..{}: qtape "
+        "calibrate --signed-activations has codes around 0",
         low, high);
   // FINN reads unsigned codes only after a Relu, which changes nothing here.
   const std::string from = range->is_signed ? x : to.apply("Relu", {x}, named("positive"));

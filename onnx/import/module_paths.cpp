@@ -50,7 +50,12 @@ void end_at(onnx::GraphProto& graph, const std::vector<std::string>& names) {
     }
     if (node.output_size() == 0 || node.output(0).empty()) continue;
     nodes.emplace(node.name(), node.output(0));
-    modules[module_of(node.name(), node.op_type())] = node.output(0);
+    // A module holds the nodes of the modules in it.
+    const std::string path = module_of(node.name(), node.op_type());
+    for (size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1)) {
+      modules[path.substr(0, end)] = node.output(0);
+    }
+    modules[path] = node.output(0);
   }
   nodes.erase("");
   modules.erase("");

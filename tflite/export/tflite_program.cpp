@@ -225,7 +225,8 @@ void TfliteProgram::set_inputs() {
 Activation TfliteProgram::activation(const CodeGrid& grid) {
   const auto found = activation_of(grid);
   check(found.has_value(),
-        "codes are limited to {}..{}, expected {} or the limits of RELU, RELU6 or RELU_N1_TO_1",
+        "codes are limited to {}..{}, expected {} or the limits of RELU, RELU6 or "
+        "RELU_N1_TO_1: give activations 8 or 16 bits",
         grid.low, grid.high,
         grid.dtype == DType::S16 ? "-32768..32767 (16 bits)" : "-128..127 (8 bits)");
   return *found;

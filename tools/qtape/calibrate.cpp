@@ -10,6 +10,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/quantization.h"
 #include "qtape/model/recipe.h"
 #include "qtape/programs/console/standard_output.h"
@@ -314,6 +315,7 @@ void calibrate(const CalibrateOptions& options) {
   Model loaded(read_model(options.model, files));
   const auto sections = loaded.sections();
   const size_t before = quantizers(loaded.graph()).size();
+  const bool softmax = !last_softmaxes(loaded.graph()).empty();
   CalibrateReport report;
   std::set<std::string> own;
   for (const ParameterEntry& each : loaded.parameters().entries()) own.insert(each.name);
@@ -323,7 +325,8 @@ void calibrate(const CalibrateOptions& options) {
                                      : std::vector<std::string>();
   require<ArgumentError>(!options.complete || keep.size() < quantizers(model.graph()).size(),
                          "--complete: {} lacks no quantizers", options.model);
-  const data::Split data = load_data(options.data, needs_of(options.model, model.graph()));
+  data::Split data = load_data(options.data, needs_of(options.model, model.graph()));
+  if (softmax) data.test = without_probabilities(std::move(data.test), model.graph());
   naming<GraphError>(options.model, [&] { calibrate_all(model, data, options, keep, report); });
   // New quantizers end the run of a checkpoint.
   const bool continues = quantizers(model.graph()).size() == before;

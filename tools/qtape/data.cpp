@@ -73,6 +73,7 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
                             .dtype = node.type.dtype});
   }
   for (const NodeId id : graph.answers()) {
+    needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(graph, id));
     needs.answers.push_back(answer_named(graph.name(id), sample_of(graph[id].type, true),
                                          has_channel_axis(graph, id)));
   }
@@ -90,6 +91,7 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
                             .dtype = node.value.type.dtype});
   }
   for (const ProgramNodeId id : program.outputs()) {
+    needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(program, id));
     needs.answers.push_back(answer_named(output_name(program, id),
                                          sample_of(program[id].value.type, true),
                                          has_channel_axis(program, id)));
@@ -103,13 +105,26 @@ namespace {
 void require_known_classes(const data::Dataset& set, size_t index, std::string_view option,
                            const std::string& file, const DataNeeds& needs) {
   if (set.columns()[index].classes == 0) return;
-  int64_t most = 0;
+  int64_t most = needs.indexed_classes;
   for (const data::WantedInput& each : needs.answers) {
     most = std::max({most, int64_t{2}, each.sample.elements()});
   }
   if (most == 0) return;
   naming<ArgumentError>(fmt::format("{}: {}", option, file),
                         [&] { require_classes(set, index, most); });
+}
+
+/// Throws ArgumentError for labels of places that are none of `classes`.
+void require_known_places(const data::Dataset& set, size_t index, int64_t classes) {
+  std::vector<int32_t> labels(static_cast<size_t>(set.columns()[index].sample.elements()));
+  for (int64_t sample = 0; sample < set.size(); ++sample) {
+    set.read(index, sample, std::span(labels));
+    for (const int32_t label : labels) {
+      require<ArgumentError>(label >= 0 && label < classes,
+                             "label {} of sample {} is outside 0..{}", label, sample,
+                             classes - 1);
+    }
+  }
 }
 
 /// Throws ArgumentError, which begins with `option`, unless a target is labels, of samples or
@@ -128,8 +143,12 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
     for (const data::WantedInput& answer : needs.answers) {
       std::vector<int64_t> batch = {1};
       std::ranges::copy(answer.sample.extents(), std::back_inserter(batch));
-      if (holds_classes(column, {DType::F32, Shape(batch)}) ||
-          fits(column, {.label = answer.name, .sample = answer.sample})) {
+      const bool classes = holds_classes(column, {DType::F32, Shape(batch)});
+      if (classes && column.classes == 0) {
+        naming<ArgumentError>(fmt::format("{}: {}", option, file),
+                              [&] { require_known_places(set, index, answer.sample[-1]); });
+      }
+      if (classes || fits(column, {.label = answer.name, .sample = answer.sample})) {
         expected.clear();
         break;
       }
@@ -142,27 +161,36 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
                            option, file, expected);
     require<ArgumentError>(expected.empty(),
                            "{}: {} has {} for each sample, expected one integer, or the values "
-                           "of an answer: {}",
+                           "of an answer, {}, or an integer for each of its places",
                            option, file, to_string(column.sample), expected);
   }
 }
 
-/// Names a target of floats that are all 0 or 1, as labels of two classes are in PyTorch.
-void note_two_values(const data::Dataset& set, std::string_view option,
-                     const std::string& file) {
+/// True if all samples of a target are 0 and 1 alone, with a single 1 if they have several
+/// elements.
+bool looks_like_classes(const data::Dataset& set, size_t index) {
+  std::vector<float> values(static_cast<size_t>(set.columns()[index].sample.elements()));
+  for (int64_t sample = 0; sample < set.size(); ++sample) {
+    set.read(index, sample, std::span(values));
+    const auto ones = std::ranges::count(values, 1.0f);
+    if (ones + std::ranges::count(values, 0.0f) != std::ssize(values)) return false;
+    if (values.size() > 1 && ones != 1) return false;
+  }
+  return true;
+}
+
+/// Names targets that may be meant as classes: floats that are all 0 or 1, as labels of two
+/// classes are in PyTorch, and rows of zeros with a single 1.
+void note_classes(const data::Dataset& set, std::string_view option, const std::string& file) {
   for (const size_t index : target_columns(set)) {
     const data::Column& column = set.columns()[index];
-    if (!is_float(column.sample.dtype) || column.sample.elements() != 1) continue;
-    bool two = true;
-    for (int64_t sample = 0; two && sample < set.size(); ++sample) {
-      float value = 0;
-      set.read(index, sample, std::span(&value, 1));
-      two = value == 0 || value == 1;
-    }
-    if (!two) continue;
-    console::print(
-        "{}: the floats 0 and 1 in {} are values; if they are classes, give integers\n", option,
-        file);
+    const int64_t elements = column.sample.elements();
+    const bool several = column.sample.shape.rank() == 1 && elements > 1;
+    const bool one = is_float(column.sample.dtype) && elements == 1;
+    if ((!one && !several) || !looks_like_classes(set, index)) continue;
+    console::print("{}: {} in {} are values; if they are classes, give {}\n", option,
+                   one ? "the floats 0 and 1" : "rows with a single 1", file,
+                   one ? "integers" : "the index of the 1, one integer for each sample");
   }
 }
 
@@ -224,6 +252,14 @@ void check_options(const DataOptions& options) {
                          "--test-input needs --input");
 }
 
+data::Dataset without_probabilities(data::Dataset set, const Graph& graph) {
+  if (!set.target() || compares_classes(graph, set)) return set;
+  console::print(
+      "no score: the targets are values of the Softmax that is left out; if they are classes, "
+      "give integers\n");
+  return set.without_targets();
+}
+
 namespace {
 
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
@@ -240,7 +276,7 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
       note_bytes(set, needs);
       require<ArgumentError>(set.size() > 0, "{}input: {} has no samples", prefix, inputs);
       check_targets(set, prefix + "labels", labels, needs);
-      note_two_values(set, prefix + "labels", labels);
+      note_classes(set, prefix + "labels", labels);
       if (const int64_t bytes = set.bytes_in_files(); bytes > 0) {
         console::print("{} bytes of samples stay in files and are read when used\n", bytes);
       }

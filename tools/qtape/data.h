@@ -61,6 +61,7 @@ struct DataNeeds {
   std::vector<data::WantedInput> answers = {};
   std::vector<data::WantedInput> others = {};  ///< inputs of losses alone
   std::string otherwise = {};                  ///< alternative to data: `, or --random COUNT`
+  int64_t indexed_classes = 0;                 ///< largest of the answers
 };
 /// Return the answers of a model or a program, and the inputs that they need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);
@@ -69,6 +70,10 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
 /// Throws ArgumentError for options that lack others, or exclude each other. `load_data` does
 /// as well.
 void check_options(const DataOptions& options);
+
+/// Returns the data without targets that are values instead of classes of `graph`, of which a
+/// last Softmax was left out, and says so: its operand cannot be compared with them.
+data::Dataset without_probabilities(data::Dataset set, const Graph& graph);
 
 /// Loads the data that `options` name. Throws ArgumentError, which states the requirements, if
 /// they name none, ArgumentError for conflicting options, and IoError or FormatError.

@@ -40,8 +40,11 @@ std::vector<Finding> findings_of(const std::string& path, programs::OutputFiles&
   return naming<GraphError>(path, [&] {
     if (const auto* program = std::get_if<IntegerProgram>(&file)) return qtape::lint(*program);
     SavedModel& model = std::get<SavedModel>(file);
+    if (!quantizers(model.graph).empty()) {
+      model = before_softmax(std::move(model));
+      return qtape::lint(model.graph, model.parameters);
+    }
     std::vector<Finding> findings = qtape::lint(model.graph, model.parameters);
-    if (!quantizers(model.graph).empty()) return findings;
     // Nodes that lack an integer form even with quantizers, which other layers get.
     const RewrittenLayers later = rewrite_layers(model.graph, model.parameters);
     std::ranges::move(float_parts_later(model.graph, later), std::back_inserter(findings));

@@ -131,7 +131,7 @@ namespace {
 std::string without_index(const std::string& node) {
   const size_t begin = node.find('%');
   if (begin == std::string::npos) return node;
-  const size_t end = node.find_first_not_of("0123456789", begin + 1);
+  const size_t end = node.find_first_not_of("0123456789 ", begin + 1);
   return node.substr(0, begin) + (end == std::string::npos ? "" : node.substr(end));
 }
 

@@ -10,6 +10,7 @@
 #include "qtape/integer/program/channels_first.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/passes/last_softmax.h"
 #include "qtape/programs/command_line.h"
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/output_files.h"
@@ -221,11 +222,14 @@ VerifyReport verify_file(const VerifyCommand& command, programs::OutputFiles& fi
     report.requantizations.push_back(verify_program(*program, images, chosen));
     return report;
   }
-  SavedModel model = before_softmax(std::move(std::get<SavedModel>(file)));
+  SavedModel model = std::move(std::get<SavedModel>(file));
+  const bool softmax = !last_softmaxes(model.graph).empty();
+  model = before_softmax(std::move(model));
   DataNeeds needs = needs_of(command.model, model.graph);
   needs.otherwise = ", or --random COUNT";
   data::Dataset images;
   if (command.data.given() || !command.random) images = load_data(command.data, needs).test;
+  if (softmax) images = without_probabilities(std::move(images), model.graph);
   for (Requantization requantization : command.requantizations) {
     if (!report.requantizations.empty()) console::print("\n");
     report.requantizations.push_back(naming<GraphError>(command.model, [&] {

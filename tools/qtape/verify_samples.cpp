@@ -21,18 +21,18 @@ std::span<const float> answers(const Verifier& verifier, Level level, int64_t co
 
 /// True if both answers have the same class at each of `places` places.
 bool same_classes(std::span<const float> a, std::span<const float> b, size_t places,
-                  float threshold) {
-  const size_t classes = a.size() / places;
-  for (size_t at = 0; at < a.size(); at += classes) {
-    const int64_t of_a = predicted(a.subspan(at, classes), threshold);
-    if (of_a != predicted(b.subspan(at, classes), threshold)) return false;
+                  const MetricChoice& choice) {
+  const size_t scores = a.size() / places;
+  for (size_t at = 0; at < a.size(); at += scores) {
+    const int64_t of_a = predicted(a.subspan(at, scores), choice);
+    if (of_a != predicted(b.subspan(at, scores), choice)) return false;
   }
   return true;
 }
 
 /// Counts samples with a predicted class that differs between levels.
 void compare_classes(const Verifier& verifier, int64_t count, size_t width, size_t places,
-                     float threshold, LevelScores& to) {
+                     const MetricChoice& choice, LevelScores& to) {
   for (const Level level : verifier.levels()) {
     const Level base = level == Level::Float ? Level::Exact : Level::Reference;
     if (std::ranges::count(verifier.levels(), base) == 0) continue;
@@ -42,7 +42,7 @@ void compare_classes(const Verifier& verifier, int64_t count, size_t width, size
     for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
       const size_t at = row * width;
       different +=
-          same_classes(a.subspan(at, width), b.subspan(at, width), places, threshold) ? 0 : 1;
+          same_classes(a.subspan(at, width), b.subspan(at, width), places, choice) ? 0 : 1;
     }
   }
 }
@@ -80,7 +80,7 @@ std::optional<MetricChoice> Samples::metric_for(const data::Dataset& dataset) co
                                        : choose_metric(*graph, graph->answers()[0], dataset);
   const bool classes = choice && choice->kind == MetricKind::Accuracy;
   const int64_t width = shape.elements() / batch / (classes ? places_of(*choice, dataset) : 1);
-  if (classes && dataset.classes() > std::max<int64_t>(2, width)) return std::nullopt;
+  if (classes && dataset.classes() > choice->classes(width)) return std::nullopt;
   return choice;
 }
 
@@ -101,8 +101,7 @@ std::optional<LevelScores> Samples::run_data(const data::Dataset& dataset) {
     }
     if (choice && choice->kind == MetricKind::Accuracy) {
       const auto places = static_cast<size_t>(places_of(*choice, dataset));
-      compare_classes(verifier, count, static_cast<size_t>(width), places, choice->threshold,
-                      found);
+      compare_classes(verifier, count, static_cast<size_t>(width), places, *choice, found);
     }
     show_progress("samples", first + count, dataset.size());
   });
