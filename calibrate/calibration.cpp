@@ -165,12 +165,20 @@ NodeCalibration result_of(Tape& tape, NodeId id, const Observer& observer) {
 }
 
 void check_patterns(const Graph& graph, const CalibrationOptions& options) {
+  const std::vector<NodeId> all = calibratable(graph, options.keep);
   for (const MethodChoice& choice : options.by_name) {
-    const bool used = std::ranges::any_of(calibratable(graph, options.keep), [&](NodeId id) {
-      return matches(choice.pattern, graph.name(id));
+    const auto before = std::span(options.by_name.data(), &choice);
+    bool matched = false;
+    const bool used = std::ranges::any_of(all, [&](NodeId id) {
+      if (!matches(choice.pattern, graph.name(id))) return false;
+      matched = true;
+      return std::ranges::none_of(before, [&](const MethodChoice& each) {
+        return matches(each.pattern, graph.name(id));
+      });
     });
-    require<ArgumentError>(used, "pattern '{}' matches no quantizer with states",
-                           printable(choice.pattern));
+    require<ArgumentError>(
+        used, "pattern '{}' matches {}", printable(choice.pattern),
+        matched ? "only quantizers of preceding patterns" : "no quantizer with states");
   }
 }
 

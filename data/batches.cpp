@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qtape/core/error.h"
+#include "qtape/core/settings.h"
 #include "qtape/data/angles.h"
 #include "qtape/data/bell.h"
 
@@ -115,6 +116,22 @@ std::span<const int64_t> EpochOrder::at(int64_t step) {
   if (epoch != epoch_) shuffle(epoch);
   return std::span(order_).subspan(static_cast<size_t>(step % per_epoch() * batch_ + first_),
                                    static_cast<size_t>(count_));
+}
+
+void validate(const Augmentation& augmentation) {
+  settings::require_non_negative("augmentation", "shift", augmentation.shift);
+  settings::require_non_negative("augmentation", "rotation", augmentation.rotation);
+  settings::require_non_negative("augmentation", "noise", augmentation.noise);
+}
+
+Augmenter::Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps,
+                     int64_t first)
+    : augmentation_(augmentation),
+      seed_(seed),
+      steps_(std::max<int64_t>(1, steps)),
+      first_(static_cast<size_t>(first)) {
+  validate(augmentation);
+  require<ArgumentError>(first >= 0, "the first position must be at least 0, got {}", first);
 }
 
 void Augmenter::read(const Dataset& dataset, size_t column, int64_t sample, int64_t step,

@@ -52,18 +52,18 @@ struct Augmentation {
   bool any() const { return moves() || noise > 0; }
 };
 
+/// Throws ArgumentError for a setting that is negative, NaN or infinite.
+void validate(const Augmentation& augmentation);
+
 /// Reads samples with augmentation. Images, [h, w] or [h, w, channels], are shifted and
 /// rotated; pixels from outside the image are 0. All columns of a sample move by the same
 /// amount.
 class Augmenter {
  public:
   /// `steps` is the number of steps of an epoch, used for the random numbers of maps. `first`
-  /// is the position in the batch of the samples at place 0.
-  Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps, int64_t first = 0)
-      : augmentation_(augmentation),
-        seed_(seed),
-        steps_(std::max<int64_t>(1, steps)),
-        first_(static_cast<size_t>(first)) {}
+  /// is the position in the batch of the samples at place 0. Throws ArgumentError like
+  /// validate, and for negative positions.
+  Augmenter(const Augmentation& augmentation, uint64_t seed, int64_t steps, int64_t first = 0);
 
   /// Draw for the maps of data sets in training step `step`.
   Draw draw_at(int64_t step) const { return {seed_, step / steps_}; }

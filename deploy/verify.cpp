@@ -78,8 +78,12 @@ Verifier::Verifier(const Graph& graph, const Parameters& parameters,
   prepare(parameters, options, hooks);
 }
 
-Verifier::Verifier(const IntegerProgram& program, const VerifyOptions& options)
-    : batch_(options.batch) {
+Verifier::Verifier(const IntegerProgram& program, const VerifyOptions& asked)
+    : batch_(asked.batch) {
+  VerifyOptions options = asked;
+  if (std::ranges::equal(options.levels, default_levels)) {
+    std::erase_if(options.levels, [](Level each) { return each < Level::Reference; });
+  }
   require<ArgumentError>(options.batch >= 1, "batch must be at least 1, got {}", options.batch);
   for (const Level level : options.levels) {
     require<ArgumentError>(level != Level::Float && level != Level::Exact,

@@ -156,7 +156,7 @@ class Tape {
   /// last forward did not quantize.
   std::vector<QParams<double>> qparams(NodeId id) const;
   /// Integers of a node in the last forward of a tape with exact arithmetic; null for nodes
-  /// without integers and for other arithmetic.
+  /// without integers, for other arithmetic, and without ExactOptions::keep.
   const ExactValue* integers(NodeId id) const;
   /// Number of NaN and infinite elements skipped so far by all observers of this tape.
   int64_t non_finite() const;

@@ -20,6 +20,23 @@ Shape without_ones(const Shape& shape) {
   return Shape(kept);
 }
 
+/// True for a shape [1, ...] and the same one with its 1 last.
+bool moves_first_one(const Shape& first, const Shape& last) {
+  if (first.rank() == 0 || first[0] != 1 || last[-1] != 1) return false;
+  return std::ranges::equal(first.extents().subspan(1),
+                            last.extents().first(static_cast<size_t>(last.rank() - 1)));
+}
+
+/// True for shapes that differ only in extents of 1. With equally many axes, two of them larger
+/// than 1, only a single channel may be first in one and last in the other: [8, 8, 1] is no
+/// [8, 1, 8].
+bool same_axes(const Shape& a, const Shape& b) {
+  const Shape large = without_ones(a);
+  if (large != without_ones(b)) return false;
+  return a.rank() != b.rank() || large.rank() < 2 || a == b || moves_first_one(a, b) ||
+         moves_first_one(b, a);
+}
+
 std::string describe(const data::Dataset& dataset) {
   std::string text;
   for (const data::Column& each : dataset.columns()) {
@@ -122,10 +139,10 @@ std::vector<FedInput> inputs_of(Verifier& verifier) {
 bool fits(const data::Column& column, const FedInput& input) {
   const Shape& shape = column.sample.shape;
   if (!input.integers.empty()) {
-    return !is_float(column.sample.dtype) && without_ones(shape) == without_ones(input.sample);
+    return !is_float(column.sample.dtype) && same_axes(shape, input.sample);
   }
   if (column.classes > 0) return false;
-  if (without_ones(shape) == without_ones(input.sample)) return true;
+  if (same_axes(shape, input.sample)) return true;
   const bool flat = shape.rank() == 1 || input.sample.rank() == 1;
   return flat && shape.elements() == input.sample.elements();
 }
@@ -148,13 +165,16 @@ std::vector<size_t> columns_for(std::span<const FedInput> inputs,
     found[i] = static_cast<size_t>(named - columns.begin());
     taken[found[i]] = true;
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  const auto fill = [&](size_t i, bool targets) {
     for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
-      if (taken[k] || !may_fill(columns[k], inputs[i]) || !fits(columns[k], inputs[i]))
-        continue;
+      if (taken[k] || columns[k].target != targets || !fits(columns[k], inputs[i])) continue;
       found[i] = k;
       taken[k] = true;
     }
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].target) fill(i, true);
+    fill(i, false);
     require<ArgumentError>(
         found[i] != none, "{}: no column of the data fits it; the data have {}{}",
         describe(inputs[i]), describe(dataset),
@@ -180,8 +200,7 @@ FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape
 
 }  // namespace
 
-void require_fit(const Graph& graph, std::span<const NodeId> outputs,
-                 const data::Dataset& dataset) {
+std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs) {
   const std::vector<bool> used = needed_for(graph, outputs);
   const std::vector<bool> of_losses = loss_nodes(graph);
   std::vector<FedInput> inputs;
@@ -191,17 +210,26 @@ void require_fit(const Graph& graph, std::span<const NodeId> outputs,
     if (op == nullptr || !op->batch || !used[at(id)]) continue;
     inputs.push_back(unbound_input(node.label, op->dtype, op->shape, of_losses[at(id)]));
   }
-  (void)columns_for(inputs, dataset);
+  return inputs;
 }
 
-void require_fit(const IntegerProgram& program, const data::Dataset& dataset) {
+std::vector<FedInput> inputs_for(const IntegerProgram& program) {
   std::vector<FedInput> inputs;
   for (const IntegerNode& node : program.nodes()) {
     const auto* op = std::get_if<integer::Input>(&node.op);
     if (op == nullptr || !op->batch || op->shape.rank() == 0) continue;
     inputs.push_back(unbound_input(node.label, node.value.type.dtype, op->shape, false));
   }
-  (void)columns_for(inputs, dataset);
+  return inputs;
+}
+
+void require_fit(const Graph& graph, std::span<const NodeId> outputs,
+                 const data::Dataset& dataset) {
+  (void)columns_for(inputs_for(graph, outputs), dataset);
+}
+
+void require_fit(const IntegerProgram& program, const data::Dataset& dataset) {
+  (void)columns_for(inputs_for(program), dataset);
 }
 
 Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)

@@ -36,13 +36,19 @@ std::vector<FedInput> inputs_of(Verifier& verifier);
 
 /// True if a column can fill an input. An s32 input takes an integer column with the same
 /// extents. An f32 input takes a column that is not labels, with the same extents or, if either
-/// has a single axis, with the same number of elements. Extents of 1 are ignored.
+/// has a single axis, with the same number of elements. Extents of 1 are ignored, but not where
+/// they would exchange axes: [8, 8, 1] is not [8, 1, 8].
 bool fits(const data::Column& column, const FedInput& input);
 
 /// Returns the index of the column for each of `inputs`: the column with the input's label,
-/// otherwise the first unused column that fits; a target only for an input of losses. Throws
-/// ArgumentError like Feed.
+/// otherwise the first unused column that fits. A target fills only an input of losses, which
+/// takes another column only if no target fits. Throws ArgumentError like Feed.
 std::vector<size_t> columns_for(std::span<const FedInput> inputs, const data::Dataset& dataset);
+
+/// Returns the batched inputs that `outputs` need, without memory, for `columns_for`.
+std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs);
+/// Returns the batched inputs of a program, without memory.
+std::vector<FedInput> inputs_for(const IntegerProgram& program);
 
 /// Throws the ArgumentError that Feed would throw if the data do not fit the inputs that
 /// `outputs` need, before memory for the graph is allocated.

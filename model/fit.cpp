@@ -352,7 +352,8 @@ class Run {
                            "oscillations: the checkpoint is from a run {}",
                            oscillations_ ? "without them, got some" : "with them, got none");
     if (oscillations_) oscillations_->load(settings::section_of(sections, "oscillations"));
-    optimizer_.load(settings::section_of(sections, "optimizer"));
+    naming<FormatError>("checkpoint",
+                        [&] { optimizer_.load(settings::section_of(sections, "optimizer")); });
     require_same_schedule(schedule_, schedule_from(settings::section_of(sections, "schedule")));
   }
 
@@ -391,6 +392,7 @@ class Run {
 FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& options) {
   check_options(options);
   const FloatEnvironment floats;
+  check_model(model, options);
   check_scales(model, options);
   return during("training", {}, [&] { return Run(model, dataset, options).run(); });
 }

@@ -47,26 +47,6 @@ Answered answered(std::vector<FedInput> inputs, const TensorType& type,
           .first = index == 0};
 }
 
-FedInput without_memory(const std::string& label, const Shape& batch, DType dtype) {
-  static int32_t integer = 0;
-  FedInput input{.label = label, .sample = batch.without_first()};
-  if (dtype == DType::S32) input.integers = std::span(&integer, 1);
-  return input;
-}
-
-/// Returns the batched inputs that `outputs` need.
-std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs) {
-  const std::vector<bool> needed = needed_for(graph, outputs);
-  std::vector<FedInput> inputs;
-  for (const NodeId id : ids(graph)) {
-    const Node& node = graph[id];
-    const auto* input = std::get_if<Input>(&node.op);
-    if (input == nullptr || !needed[at(id)] || !input->batch) continue;
-    inputs.push_back(without_memory(node.label, input->shape, input->dtype));
-  }
-  return inputs;
-}
-
 /// Returns the column that fills input `which`; nullopt if the data do not fit.
 std::optional<size_t> column_of(const Answered& answered, size_t which) {
   try {
@@ -152,35 +132,40 @@ float threshold_of(const IntegerProgram& program, ProgramNodeId output) {
   return lookup != nullptr && holds_probabilities(*lookup) ? 0.5f : 0.0f;
 }
 
-/// Returns the input with which `loss` compares `answer` by MeanSquaredError.
-std::optional<NodeId> compared_input(const Graph& graph, NodeId answer, NodeId loss) {
-  const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
+/// Returns the node with which a loss compares `answer`, and its operand of targets; nullopt if
+/// there is none.
+std::optional<std::pair<NodeId, size_t>> comparison(const Graph& graph, NodeId answer) {
+  const std::vector<bool> needed = needed_for(graph, graph.losses());
   for (const NodeId id : ids(graph)) {
     const Node& node = graph[id];
     if (!needed[at(id)]) continue;
-    if (!std::holds_alternative<MeanSquaredError>(node.op)) continue;
-    for (size_t k = 0; k < 2; ++k) {
-      const NodeId target = origin_of(graph, node.operands[1 - k]);
-      const auto* input = std::get_if<Input>(&graph[target].op);
-      if (origin_of(graph, node.operands[k]) != origin_of(graph, answer)) continue;
-      if (input != nullptr && input->batch) return target;
+    if (!is_any<MeanSquaredError, SoftmaxCrossEntropy>(node.op)) continue;
+    for (const size_t target : {size_t{1}, size_t{0}}) {
+      const auto* input =
+          std::get_if<Input>(&graph[origin_of(graph, node.operands[target])].op);
+      if (origin_of(graph, node.operands[1 - target]) != origin_of(graph, answer)) continue;
+      if (input != nullptr && input->batch) return std::pair(id, target);
     }
   }
   return std::nullopt;
 }
 
-/// Returns the metric by the input with which the loss compares the answers, if there is one.
+/// Returns the metric by the input with which a loss compares the answer, if there is one.
 std::optional<MetricChoice> choose_by_loss(const Graph& graph, NodeId answer,
                                            const data::Dataset& dataset) {
-  const std::vector<NodeId> losses = graph.losses();
-  if (losses.empty()) return std::nullopt;
-  const auto target = compared_input(graph, answer, losses[0]);
-  if (!target) return std::nullopt;
-  const NodeId both[] = {answer, losses[0]};
+  const auto found = comparison(graph, answer);
+  if (!found) return std::nullopt;
+  const Node& node = graph[found->first];
+  const NodeId target = origin_of(graph, node.operands[found->second]);
+  const NodeId both[] = {answer, found->first};
   const Answered compared{inputs_for(graph, both), graph[answer].type, dataset, {}};
-  const auto found = std::ranges::find(compared.inputs, graph[*target].label, &FedInput::label);
-  return squared_error(
-      column_of(compared, static_cast<size_t>(found - compared.inputs.begin())));
+  const auto input = std::ranges::find(compared.inputs, graph[target].label, &FedInput::label);
+  const auto column = column_of(compared, static_cast<size_t>(input - compared.inputs.begin()));
+  if (std::holds_alternative<MeanSquaredError>(node.op) || !column) {
+    return squared_error(column);
+  }
+  if (!holds_classes(dataset.columns()[*column], graph[answer].type)) return std::nullopt;
+  return MetricChoice{MetricKind::Accuracy, *column};
 }
 
 }  // namespace
@@ -215,7 +200,10 @@ std::string to_string(const MetricScore& score) {
 
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset) {
-  if (const auto choice = choose_by_loss(graph, answer, dataset)) return choice;
+  if (auto choice = choose_by_loss(graph, answer, dataset)) {
+    choice->threshold = threshold_of(graph, answer);
+    return choice;
+  }
   const std::vector<NodeId> all = graph.answers();
   Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
                                     graph[answer].type, dataset, all, answer);
@@ -254,13 +242,7 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
                                           const data::Dataset& dataset) {
-  std::vector<FedInput> inputs;
-  for (const IntegerNode& node : program.nodes()) {
-    const auto* input = std::get_if<integer::Input>(&node.op);
-    if (input == nullptr || !input->batch || input->shape.rank() == 0) continue;
-    inputs.push_back(without_memory(node.label, input->shape, node.value.type.dtype));
-  }
-  Answered given = answered<ProgramNodeId>(std::move(inputs), program[output].value.type,
+  Answered given = answered<ProgramNodeId>(inputs_for(program), program[output].value.type,
                                            dataset, program.outputs(), output);
   given.indexed = indexed_classes(program, output);
   auto choice = choose_by_data(given);

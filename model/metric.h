@@ -79,8 +79,8 @@ struct MetricChoice {
 /// the data have nothing to compare with. The target is `target_of` this answer. Candidates in
 /// this order:
 ///
-/// - the mean squared error relative to the input with which the graph's loss compares `answer`
-///   by MeanSquaredError;
+/// - the mean squared error relative to the input with which a loss of the graph compares
+///   `answer` by MeanSquaredError, or the accuracy by the labels of its SoftmaxCrossEntropy;
 /// - the accuracy, if the target holds classes of the answer (`holds_classes`), or if it holds
 ///   integers and the answer is as many indices of classes (`indexed_classes`);
 /// - the mean squared error relative to the target, if it has the shape of an answer;

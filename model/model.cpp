@@ -48,7 +48,7 @@ NamedTensors collect(std::vector<FedInput> inputs, const data::Dataset& dataset,
                      const std::vector<Answer>& answers, const std::function<void()>& run) {
   for (const Answer& each : answers) {
     require<ArgumentError>(std::ranges::count(answers, each.name, &Answer::name) == 1,
-                           "'{}' is listed twice as an answer", printable(each.name));
+                           "two answers are called '{}'", printable(each.name));
   }
   const FloatEnvironment floats;
   Feed feed(std::move(inputs), dataset);

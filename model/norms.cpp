@@ -88,11 +88,11 @@ int64_t reestimate_norms(Model& model, const data::Dataset& dataset, int64_t bat
   require<ArgumentError>(batches >= 0 && batch >= 1,
                          "expected batches of at least one sample, got {} of {}", batches,
                          batch);
+  data::EpochOrder order(dataset.size(), batch, seed);
   if (norms == 0) return 0;
   Tape tape(with_statistics_of_batches(model.graph()).with_batch(batch), model.parameters(),
             {.outputs = model.outputs(), .threads = threads});
   Feed feed(inputs_of(tape), dataset);
-  data::EpochOrder order(dataset.size(), batch, seed);
   RunningStatistics statistics(model.graph(), model.parameters());
   WeightCodes codes(model.graph());
   codes.remember(model.parameters());

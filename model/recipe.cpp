@@ -13,6 +13,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/signs.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/norms.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/insert_quantizers.h"
@@ -27,6 +28,7 @@ namespace qtape {
 namespace {
 
 constexpr int max_bits_learned = 3;
+constexpr int max_activation_bits_learned = 4;
 
 Op weight_quantizer(const QuantizationRecipe& recipe, int bits) {
   const CodeRange codes = recipe.weight_codes.value_or(CodeRange::Narrow);
@@ -66,6 +68,15 @@ void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::strin
         weights, [&](const std::string& weight) { return matches(each.pattern, weight); });
     require<ArgumentError>(found, "no layer has weights '{}'; the nearest are '{}'",
                            printable(each.pattern), printable(nearest(each.pattern, weights)));
+    const auto before = std::span(recipe.layers.data(), &each);
+    const bool used = std::ranges::any_of(weights, [&](const std::string& weight) {
+      return matches(each.pattern, weight) &&
+             std::ranges::none_of(before, [&](const LayerBits& entry) {
+               return matches(entry.pattern, weight);
+             });
+    });
+    require<ArgumentError>(used, "layers '{}': matches only weights of preceding entries",
+                           printable(each.pattern));
   }
 }
 
@@ -185,7 +196,8 @@ std::vector<NodeId> operands_of(const Graph& graph, const std::vector<WeightedLa
 }  // namespace
 
 ScaleOrigin default_scales(int weight_bits, int activation_bits) {
-  const bool few = std::min(weight_bits, activation_bits) <= max_bits_learned;
+  const bool few =
+      weight_bits <= max_bits_learned || activation_bits <= max_activation_bits_learned;
   return few ? ScaleOrigin::LSQ : ScaleOrigin::EMA;
 }
 
@@ -329,6 +341,11 @@ Model with_loss(Model model, const data::Dataset& dataset) {
     const bool named = outputs.size() > 1;
     const bool classes = target != nullptr && (target->classes > 0 ||
                                                holds_classes(*target, graph[outputs[i]].type));
+    const Shape sample = graph[outputs[i]].type.shape.without_first();
+    require<GraphError>(classes || target == nullptr || fits(*target, {.sample = sample}),
+                        "{}: its target '{}' is {} per sample, expected {}",
+                        graph.describe(outputs[i]), target == nullptr ? "" : target->name,
+                        target == nullptr ? "" : to_string(target->sample), to_string(sample));
     const NodeId own = classes ? add_cross_entropy(graph, outputs[i], *target, named)
                                : add_squared_error(graph, outputs[i], target, named);
     loss = loss ? graph.add(Add{}, {*loss, own}, unused_label(graph, "loss")) : own;

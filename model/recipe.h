@@ -29,8 +29,8 @@ constexpr bool has_learned_scales(ScaleOrigin origin) {
   return origin == ScaleOrigin::LSQ || origin == ScaleOrigin::PACT;
 }
 
-/// Returns the default origin of scales: LSQ if weights or activations have at most 3 bits,
-/// otherwise EMA.
+/// Returns the default origin of scales for further training: LSQ if activations have at most 4
+/// bits or weights at most 3, otherwise EMA. Measurements: docs/recipes.md.
 ScaleOrigin default_scales(int weight_bits, int activation_bits);
 
 /// Returns the default learning rate for further training with quantizers: 0.003 if weights or
@@ -125,11 +125,10 @@ struct QuantizationRecipe {
         setting("signed_activations", &R::signed_activations,
                 "symmetric codes of both signs for activations, as TensorFlow Lite needs them "
                 "for 16 bits"),
-        setting(
-            "scales", &R::scales,
-            "source of the scales of new quantizers; by default LSQ up to 3 bits, otherwise "
-            "EMA",
-            {.refused = ScaleOrigin::PerBatch}),
+        setting("scales", &R::scales,
+                "source of the scales of new quantizers; by default LSQ up to 4 bits of "
+                "activations or 3 of weights, otherwise EMA",
+                {.refused = ScaleOrigin::PerBatch}),
         setting("weight_codes", &R::weight_codes,
                 "codes of the weights of new quantizers; by default Narrow, but calibrate uses "
                 "Full up to 4 bits if no batch norm follows",

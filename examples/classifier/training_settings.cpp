@@ -39,8 +39,9 @@ Graph with_bits(const Graph& graph, const BitsOf& bits) {
 }  // namespace
 
 bool has_few_bits(const TrainingSettings& recipe) {
-  return default_scales(counted_bits(recipe.weight_bits),
-                        counted_bits(recipe.activation_bits)) == ScaleOrigin::LSQ;
+  constexpr int max_bits = 3;
+  return std::min(counted_bits(recipe.weight_bits), counted_bits(recipe.activation_bits)) <=
+         max_bits;
 }
 
 ScaleOrigin scale_mode_of(const TrainingSettings& recipe) {

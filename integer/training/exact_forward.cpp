@@ -23,6 +23,9 @@ void set_qparams(IntegerValue& value, const QParams<float>& q) {
 }  // namespace
 
 int64_t ExactValue::at(int64_t i) const {
+  require<ArgumentError>(i >= 0 && i < value.type.elements(),
+                         "expected an element within 0..{}, got {}", value.type.elements() - 1,
+                         i);
   return dispatch_integers(value.type.dtype, [&]<class T>() {
     return static_cast<int64_t>(reinterpret_cast<const T*>(data)[i]);
   });
@@ -112,7 +115,7 @@ std::byte* ExactForward::codes(NodeId id) const {
 
 const ExactValue* ExactForward::find(NodeId id) const {
   const NodeId source = form(id).source;
-  return source.index >= 0 && owns(source) ? &values_[at(source)] : nullptr;
+  return keep_ && source.index >= 0 && owns(source) ? &values_[at(source)] : nullptr;
 }
 
 ExactForward::Operand ExactForward::operand(NodeId id) {

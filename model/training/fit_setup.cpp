@@ -69,12 +69,6 @@ void check_display(const FitOptions& options) {
     digits("metric: digits", *options.metric->digits);
 }
 
-void check_augmentation(const data::Augmentation& augmentation) {
-  settings::require_non_negative("augmentation", "shift", augmentation.shift);
-  settings::require_non_negative("augmentation", "rotation", augmentation.rotation);
-  settings::require_non_negative("augmentation", "noise", augmentation.noise);
-}
-
 void check_checkpoint(const FitOptions& options) {
   std::error_code ignored;
   require<ArgumentError>(!std::filesystem::is_directory(options.checkpoint, ignored),
@@ -85,6 +79,12 @@ void check_checkpoint(const FitOptions& options) {
     require<ArgumentError>(!options.sections.contains(own),
                            "sections: '{}' is written by fit itself", own);
   }
+}
+
+bool is_finite(const ParameterEntry& entry) {
+  return dispatch_compute(entry.type.dtype, [&]<class T>() {
+    return std::ranges::all_of(entry.values<T>(), [](T v) { return std::isfinite(v); });
+  });
 }
 
 }  // namespace
@@ -109,9 +109,21 @@ void check_options(const FitOptions& options) {
                          "score needs validation data and cannot be combined with metric");
   require_valid("gradient_precision", options.gradient_precision);
   check_display(options);
-  check_augmentation(options.augmentation);
+  data::validate(options.augmentation);
   validate(options.oscillations);
   check_checkpoint(options);
+}
+
+void check_model(const Model& model, const FitOptions& options) {
+  require<ArgumentError>(!options.distillation || options.distillation->teacher != &model,
+                         "distillation: the model is its own teacher, expected another one");
+  require<ArgumentError>(!options.oscillations.any() || !quantizers(model.graph()).empty(),
+                         "oscillations: the model has no quantizers, whose codes could change");
+  for (const ParameterEntry& each : model.parameters().entries()) {
+    require<ArgumentError>(!each.trainable() || is_finite(each),
+                           "parameter '{}' is NaN or infinite before training",
+                           printable(each.name));
+  }
 }
 
 namespace {
@@ -205,12 +217,8 @@ std::optional<MetricChoice> choose_validation(const Model& model, const FitOptio
 
 void require_finite(const Parameters& parameters, int64_t step) {
   for (const ParameterEntry& each : parameters.entries()) {
-    if (!each.trainable()) continue;
-    const bool finite = dispatch_compute(each.type.dtype, [&]<class T>() {
-      return std::ranges::all_of(each.values<T>(), [](T v) { return std::isfinite(v); });
-    });
     require<GraphError>(
-        finite,
+        !each.trainable() || is_finite(each),
         "parameter '{}' is NaN or infinite after step {}: a gradient was not finite, such as "
         "that of sqrt at 0, or the learning rate is too high; max_gradient_norm skips steps "
         "with such gradients",

@@ -14,10 +14,13 @@ constexpr int64_t largest_count = int64_t{1} << 60;
 // Location of the progress in checkpoints, for messages.
 constexpr std::string_view progress_place = "/sections/progress";
 
+// Key of the option `epochs`.
+constexpr const char* planned_epochs = "planned_epochs";
+
 /// Settings by their keys in the section.
 std::map<std::string, int64_t> kept_settings(const RunSettings& run) {
   return {{"batch", run.batch},
-          {"planned_epochs", run.epochs},
+          {planned_epochs, run.epochs},
           {"samples", run.samples},
           {"seed", static_cast<int64_t>(run.seed)}};
 }
@@ -41,7 +44,7 @@ void require_same_run(const Section& section, const RunSettings& run) {
     if (!section.settings.contains(key)) continue;  // checkpoints had none at first
     const int64_t kept = count_in(section, key);
     require<ArgumentError>(kept == value, "{}: the checkpoint is from a run with {}, got {}",
-                           key, kept, value);
+                           key == planned_epochs ? "epochs" : key, kept, value);
   }
   for (const auto& [key, value] : run.others) {
     if (!section.settings.contains(key)) continue;

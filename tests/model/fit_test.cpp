@@ -327,9 +327,9 @@ TEST_CASE("fit: a run goes on with the settings of its checkpoint or not at all"
   };
   CHECK(error([](FitOptions&) {}) == "no error");
   CHECK(error([](FitOptions& o) { o.epochs = 3; }) ==
-        "planned_epochs: the checkpoint is from a run with 2, got 3");
+        "epochs: the checkpoint is from a run with 2, got 3");
   CHECK(error([](FitOptions& o) { o.epochs = 1; }) ==
-        "planned_epochs: the checkpoint is from a run with 2, got 1");
+        "epochs: the checkpoint is from a run with 2, got 1");
   CHECK(error([](FitOptions& o) {
           o.batch = 32;
         }).starts_with("batch: the checkpoint is from a run with "));

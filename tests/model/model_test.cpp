@@ -105,7 +105,7 @@ TEST_CASE("models: values are set and taken over by name, with their types check
   data::Dataset set;
   set.add("y", Tensor::of<float>({1, 2}, std::array{1.0f, 2.0f}));
   CHECK(error_text<ArgumentError>([&] { (void)predict_all(twice, set); }) ==
-        "'fc2' is listed twice as an answer");
+        "two answers are called 'fc2'");
 }
 
 TEST_CASE("models: one that was moved from says so") {

@@ -123,8 +123,9 @@ TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
       CHECK(std::get<FakeQuantize>(observed).denominator == Denominator::HalfSpan);
     }
   }
-  CHECK(default_scales(8, 3) == ScaleOrigin::LSQ);
-  CHECK(default_scales(4, 4) == ScaleOrigin::EMA);
+  CHECK(default_scales(8, 4) == ScaleOrigin::LSQ);
+  CHECK(default_scales(3, 8) == ScaleOrigin::LSQ);
+  CHECK(default_scales(4, 5) == ScaleOrigin::EMA);
   CHECK(
       error_text<ArgumentError>([&] { (void)weight({.scales = ScaleOrigin::PerBatch}); }) ==
       "activations with scales from each batch have no integers: expected scales EMA, Delayed, "
