@@ -125,6 +125,19 @@ class Header {
            define(argument, "SHAPE", fmt::format("{{{}}}", fmt::join(shape.extents(), ", ")));
   }
 
+  /// Returns the formula of the codes of a quantizer.
+  std::string code_text(ProgramNodeId id) const {
+    const auto& op = std::get<integer::Quantize>(program_[id].op);
+    const std::string_view scaled =
+        op.division == Division::Exact ? "x / SCALE" : "x * (1 / SCALE)";
+    const std::string_view halves = op.rounding == Rounding::HalfEven   ? "to even"
+                                    : op.rounding == Rounding::HalfAway ? "away from 0"
+                                                                        : "upwards";
+    const bool first = op.zero_point == ZeroPoint::BeforeRounding;
+    return fmt::format("round({}{}){}, in floats, halves {}", scaled,
+                       first ? " + ZERO_POINT" : "", first ? "" : " + ZERO_POINT", halves);
+  }
+
   /// Returns the macros of input `i`, and those of its codes if the program accepts codes.
   std::string input(size_t i) const {
     const CArgument& each = written_.inputs[i];
@@ -133,7 +146,7 @@ class Header {
         fmt::format("/* Input {}, {}: {}", i, each.name, to_string(value(each.node).type));
     const ProgramNodeId id = c_codes_of(program_, written_, each.node);
     const bool takes_codes = written_.takes_codes && id != each.node;
-    if (takes_codes) text += "; codes q of the values (q - ZERO_POINT) SCALE, LOW to HIGH";
+    if (takes_codes) text += "; codes q = " + code_text(id) + ", LOW to HIGH";
     const bool indices = value(each.node).type.dtype == DType::S32;
     if (indices) text += fmt::format(": indices, 0 to {}", value(each.node).high);
     text += ". */\n" + define(argument, "TYPE", c_type(value(each.node).type.dtype)) +

@@ -102,7 +102,7 @@ struct TrainingSettings {
         setting("ste", &S::ste, "straight-through estimator"),
         setting("scale_mode", &S::scale_mode,
                 "source of scales; by default LSQ if weights or activations have at most 3 "
-                "bits, otherwise EMA"),
+                "bits, otherwise, and with power_of_two, EMA"),
         setting("power_of_two", &S::power_of_two,
                 "round scales up to powers of two; not with LSQ or PACT"),
         setting("exact", &S::exact,

@@ -175,6 +175,10 @@ TEST_CASE("calibrate: names choose methods, the first match wins") {
   CHECK(error_text<ArgumentError>([&] {
           (void)calibrate(tape, wave(2), {.by_name = {{"fc9*", MinMax{}}}});
         }) == "pattern 'fc9*' matches no quantizer with states");
+  CHECK(error_text<ArgumentError>([&] {
+          (void)calibrate(tape, wave(2),
+                          {.by_name = {{"fc1*", MinMax{}}, {"fc1.input*", MinMax{}}}});
+        }) == "pattern 'fc1.input*' matches only quantizers of preceding patterns");
 }
 
 TEST_CASE("calibrate: what cannot be calibrated is refused and changes nothing") {

@@ -91,6 +91,8 @@ TEST_CASE("report: a channel of one element is dead only with the code of 0") {
   Tape tape(graph, parameters, {});
   const auto once = [](Tape&, int64_t index) { return index < 1; };
   CHECK(report_quantizers(tape, once).at(0).dead_channels == 1);
+  const auto three = [](Tape&, int64_t index) { return index < 3; };
+  CHECK(report_quantizers(tape, three).at(0).dead_channels == 1);
 }
 
 TEST_CASE("report: table and JSON hold the numbers; switched-off quantizers say so") {

@@ -227,6 +227,22 @@ TEST_CASE("data sets: maps change samples as they are read, with numbers of thei
         "a map of samples must be a function, got none");
 }
 
+TEST_CASE("data sets: inputs alone keep their values, also of readers and maps") {
+  const data::Dataset set(3,
+                          {{.name = "t", .sample = {DType::F32, {}}, .target = true},
+                           {.name = "x", .sample = {DType::F32, {}}}},
+                          [](size_t column, int64_t sample, std::span<float> to) {
+                            to[0] =
+                                static_cast<float>(10 * static_cast<int64_t>(column) + sample);
+                          });
+  const auto twice = [](std::span<float> x, const Random&) { x[0] *= 2; };
+  const data::Dataset inputs = set.map("t", twice).map("x", twice).without_targets();
+  REQUIRE(inputs.columns().size() == 1);
+  CHECK(!inputs.target());
+  CHECK(first_of(inputs, 0, 2) == 24);
+  CHECK(four().without_targets().columns().size() == four().columns().size() - 1);
+}
+
 TEST_CASE("data sets: integers are mapped as floats and stay integers") {
   data::Dataset words;
   words.add("tokens", tensor<int32_t>({2, 2}, {3, 4, 5, 6}));

@@ -78,6 +78,12 @@ TEST_CASE("channels first: inputs and outputs are moved, and no value changes") 
       CHECK(first[first.outputs()[k]].label == program[program.outputs()[k]].label);
     }
     CHECK(program_from_json(to_json(first)) == first);
+    // The same inputs are not moved again.
+    if (first[first.at("x")].value.type.shape != shape) {
+      CHECK(test::error_text<GraphError>([&] {
+              (void)channels_first(first);
+            }).ends_with("its channels are before the positions already"));
+    }
   }
 }
 

@@ -434,4 +434,11 @@ TEST_CASE("exact forward: a tape works after it was moved") {
   check_against_loops(net, second, of.parameters, Requantization::OnnxQdq);
   CHECK(second.integers(net.x) == nullptr);
   CHECK(Tape(net.graph, of.parameters, {}).integers(net.a) == nullptr);
+  CHECK(test::error_text<ArgumentError>([&] {
+          (void)second.integers(net.a)->at(-1);
+        }).starts_with("expected an element within 0.."));
+  // Without `keep`, memory of integers is used again.
+  Tape lean(net.graph, of.parameters, {.arithmetic = exact(Requantization::OnnxQdq)});
+  lean.forward(mode::eval);
+  CHECK(lean.integers(net.a) == nullptr);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "qtape/model/evaluate.h"
+#include "qtape/model/feed.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/model/recipe.h"
@@ -188,4 +189,69 @@ TEST_CASE("metric: the AUC ranks the answers of two classes, and judges a run of
                                 .score = MetricKind::AreaUnderCurve,
                                 .progress = false});
   CHECK(result.epochs.back().score == score(net2, set, MetricKind::AreaUnderCurve));
+}
+
+TEST_CASE(
+    "metric: losses choose their targets among the targets, by name where there are several") {
+  Network net;
+  const Value x = net.input("x", {2});
+  const Value y = linear(x, 3);
+  const Model model(y, loss::cross_entropy);
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4}));
+  set.add("speaker", Tensor::of<int32_t>({2}, std::vector<int32_t>{0, 1}));
+  set.add_target("kind", Tensor::of<int32_t>({2}, std::vector<int32_t>{2, 2}));
+  Tape tape(model.graph().with_batch(2), model.parameters(), {.roots = {*model.loss()}});
+  Feed feed(inputs_of(tape), set);
+  (void)feed.fill_from(0);
+  CHECK(tape.input<int32_t>("labels")[1] == 2);
+  CHECK(choose_metric(model.graph(), model.answer(), set)->column == 2u);
+  // A second loss compares its own answer with the target of its name.
+  const Value z = linear(x, 1);
+  const Value error = node(MeanSquaredError{}, {z, net.input("size", {1})});
+  const Value labels = net.input("kind", {}, DType::S32);
+  const Model both({y, z}, node(SoftmaxCrossEntropy{}, {y, labels}) + error);
+  data::Dataset turned;
+  turned.add("x", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4}));
+  turned.add_target("size", Tensor::of<float>({2, 1}, std::vector<float>{5, 6}));
+  turned.add_target("kind", Tensor::of<int32_t>({2}, std::vector<int32_t>{2, 0}));
+  const auto of_y = choose_metric(both.graph(), both.outputs()[0], turned);
+  const auto of_z = choose_metric(both.graph(), both.outputs()[1], turned);
+  REQUIRE(of_y);
+  REQUIRE(of_z);
+  CHECK(of_y->kind == MetricKind::Accuracy);
+  CHECK(of_y->column == 2u);
+  CHECK(of_z->kind == MetricKind::MeanSquaredError);
+  CHECK(of_z->column == 1u);
+}
+
+TEST_CASE("metric: an ArgMax answers classes, of samples and of places") {
+  for (const bool places : {false, true}) {
+    CAPTURE(places);
+    Network net;
+    const Value x = places ? net.input("x", {3, 4}) : net.input("x", {4});
+    Model model(node(Cast{.dtype = DType::F32}, {node(ArgMax{.axis = -1}, {linear(x, 5)})}));
+    const int64_t labels = places ? 3 : 1;
+    std::vector<float> values;
+    for (int i = 0; i < 40 * labels * 4; ++i) {
+      values.push_back(std::sin(static_cast<float>(i) * 1.7f));
+    }
+    const Shape inputs = places ? Shape{40, 3, 4} : Shape{40, 4};
+    data::Dataset set;
+    set.add("x", Tensor::of<float>(inputs, values));
+    const Tensor answers = predict(model, set, 1);
+    std::vector<int32_t> right;
+    for (const float each : answers.values<float>()) {
+      right.push_back(static_cast<int32_t>(each));
+    }
+    for (size_t i = 0; i < right.size(); i += 4) right[i] = (right[i] + 1) % 5;
+    set.add_target("y", Tensor::of<int32_t>(answers.type.shape, right), places ? 0 : 5);
+    CHECK(evaluate(model, set, 1).accuracy == 75);
+    const Model small = quantized(model, {}, set, 40, 1);
+    const IntegerProgram program = small.integers(Requantization::FloatMultiply);
+    CHECK(evaluate(program, set, 1).accuracy == evaluate(small, set, 1).accuracy);
+    CHECK(test::error_text<GraphError>([&] { (void)with_loss(std::move(model), set); })
+              .ends_with("an ArgMax has no gradient: end the model before it (qtape import "
+                         "--end)"));
+  }
 }

@@ -98,6 +98,8 @@ TEST_CASE("recipes: bits of the ends and of layers by name") {
   CHECK(refused({.mean_bits = 17}) == "bits around means must be in 2..16, got 17");
   CHECK(refused({.layers = {{.pattern = "fc1.*", .weight_bits = 17}}}) ==
         "layers 'fc1.*': weight bits must be in 2..16, got 17");
+  CHECK(refused({.layers = {{.pattern = "*"}, {.pattern = "fc1.*", .weight_bits = 4}}}) ==
+        "layers 'fc1.*': matches only weights of preceding entries");
 }
 
 TEST_CASE("recipes: few bits learn their scales, and codes can be said") {
@@ -383,6 +385,28 @@ TEST_CASE("distillation: a student trains by it and keeps its graph") {
   options.distillation = Distillation{.teacher = &other};
   CHECK(error_text<ArgumentError>([&] { (void)fit(student, digits().train, options); }) ==
         "distillation: the student has 10 classes, the teacher 11");
+  options.distillation = Distillation{.teacher = &student};
+  CHECK(error_text<ArgumentError>([&] { (void)fit(student, digits().train, options); }) ==
+        "distillation: the model is its own teacher, expected another one");
+  Network values;
+  const Value y = linear(values.input("x", {784}), 10);
+  Model regression(y, node(MeanSquaredError{}, {y, values.input("target", {10})}));
+  data::Dataset data;
+  data.add("x", Tensor::of<float>({64, 784}, std::vector<float>(64 * 784, 0.5f)));
+  data.add_target("target", Tensor::of<float>({64, 10}, std::vector<float>(640, 0.5f)));
+  options = quiet(1);
+  options.distillation = Distillation{.teacher = &teacher};
+  CHECK(error_text<ArgumentError>([&] { (void)fit(regression, data, options); }) ==
+        "distillation: the loss compares values, expected a cross-entropy: a teacher teaches "
+        "classes");
+  options = quiet(1);
+  options.oscillations = {.damping = 1};
+  CHECK(error_text<ArgumentError>([&] { (void)fit(regression, data, options); }) ==
+        "oscillations: the model has no quantizers, whose codes could change");
+  options = quiet(1);
+  regression.parameters().at("fc1.bias").values<float>()[3] = INFINITY;
+  CHECK(error_text<ArgumentError>([&] { (void)fit(regression, data, options); }) ==
+        "parameter 'fc1.bias' is NaN or infinite before training");
 }
 
 TEST_CASE("oscillations: weights that turn back are counted, frozen, and stay on their codes") {

@@ -214,6 +214,22 @@ TEST_CASE("targets: an input without a column of its name takes no target") {
       "input 'z' f32[2]: no column of the data fits it; the data have x f32[2], target t f32[2]");
 }
 
+TEST_CASE("targets: a single channel may be first or last, but axes are never exchanged") {
+  const auto fit = [](Shape column, Shape input) {
+    float value = 0;
+    return fits({.name = "x", .sample = {DType::F32, column}},
+                {.label = "x", .sample = input, .floats = std::span(&value, 1)});
+  };
+  CHECK(fit({8, 8, 1}, {8, 8, 1}));
+  CHECK(fit({1, 8, 8}, {8, 8, 1}));
+  CHECK(fit({8, 8, 1}, {1, 8, 8}));
+  CHECK(!fit({8, 8, 1}, {8, 1, 8}));
+  CHECK(!fit({1, 8, 8}, {8, 1, 8}));
+  CHECK(fit({8, 8}, {8, 1, 8}));
+  CHECK(fit({64}, {8, 1, 8}));
+  CHECK(fit({1, 1, 5}, {5, 1, 1}));
+}
+
 TEST_CASE("targets: answers of a Sigmoid are probabilities") {
   Network net;
   const Value logit = linear(net.input("x", {1}), 1, {.label = "fc"});

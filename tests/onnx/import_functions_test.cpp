@@ -154,6 +154,7 @@ TEST_CASE("onnx: a model may end at a value, a node or a module of the file") {
   CHECK(ends({"a"}) == Names{"a"});
   CHECK(ends({"/body/act/Relu"}) == Names{"a"});
   CHECK(ends({"body.act"}) == Names{"b"});
+  CHECK(ends({"body"}) == Names{"b"});
   CHECK(ends({"b", "a"}) == Names{"b", "a"});
   CHECK(
       test::error_text<FormatError>([&] { (void)ends({"body.axt"}); }) ==

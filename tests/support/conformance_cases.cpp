@@ -314,6 +314,54 @@ ConformanceCase additions(Requantization requantization) {
   return b.done();
 }
 
+/// Rules that depend on the bits of codes, where operands and accumulators of 8 and 16 bits
+/// meet, are moved, averaged or interpolated.
+ConformanceCase mixed(Requantization requantization) {
+  ConformanceBuilder b(named("mixed", requantization),
+                       "Codes of 8 and 16 bits together, and their accumulators after moves",
+                       requantization);
+  Draws draws(14);
+  const auto codes = [&](const char* label, const Shape& shape, const CodeGrid& grid) {
+    return b.random_codes(draws, label, shape, grid, {grid.low, grid.high});
+  };
+  const CodeGrid fine = whole_grid(DType::S16, double{0.00019f}, 11);
+  const ProgramNodeId s8 = codes("s8", {6, 64}, whole_grid(DType::S8, double{0.035f}, -5));
+  const ProgramNodeId u8 = codes("u8", {6, 64}, whole_grid(DType::U8, double{0.021f}, 120));
+  const ProgramNodeId s16 = codes("s16", {6, 64}, whole_grid(DType::S16, double{0.00012f}, 0));
+  for (const auto& [x, y] : {std::pair(s8, s16), {s16, u8}, {s8, u8}}) {
+    b.add(integer::Add{fine}, {x, y});
+    b.add(integer::Sub{fine}, {x, y});
+    b.add(integer::Mul{fine}, {x, y});
+  }
+  const ProgramNodeId image =
+      codes("image", {2, 4, 5, 3}, whole_grid(DType::S16, double{0.00012f}, -300));
+  const auto requantize = [&](ProgramNodeId sums) { b.requantize(sums, {fine}); };
+  requantize(b.add(
+      integer::Interpolate{
+          {.extents = {6, 7}, .step = {3, 4}, .offset = {-1, 1}, .divisor = {5, 6}}},
+      {image}));
+  requantize(b.add(integer::AvgPool{{.kernel = {2, 3}, .stride = {1, 1}}}, {image}));
+  // Means of 5, not of a power of two.
+  const ProgramNodeId mean = b.add(integer::Sum{.axes = {2}, .mean = true}, {image});
+  requantize(mean);
+  requantize(b.add(integer::Reshape{{.shape = {-1, 3}}}, {mean}));
+  requantize(b.add(integer::Transpose{{.permutation = {0, 2, 1}}}, {mean}));
+  // A range of 8 bits does not change the kind of accumulators.
+  const ProgramNodeId few =
+      codes("few", {90, 7}, CodeGrid{DType::S16, double{0.0021f}, 3, -90, 100});
+  const ProgramNodeId sums = b.linear(few, weights(draws, 1, 7, 8, 0, 6));
+  requantize(sums);
+  requantize(b.add(integer::Reshape{{.shape = {9, 10}}}, {sums}));
+  requantize(b.add(integer::Transpose{{.permutation = {1, 0}}}, {sums}));
+  // Sums of terms whose steps are those of the shift to the left.
+  const ProgramNodeId coarse = codes("coarse", {90}, {DType::S8, double{0.035f}, 0, -1, 1});
+  const ProgramNodeId near = codes("near", {90}, whole_grid(DType::S16, double{0.0000012f}, 0));
+  const CodeGrid steps = whole_grid(DType::S16, double{0.0000023f}, 0);
+  b.add(integer::Add{steps}, {coarse, near});
+  b.add(integer::Sub{steps}, {near, coarse});
+  return b.done();
+}
+
 /// Pairs of codes of one or two dtypes whose shapes broadcast, and constants.
 ConformanceCase broadcasts(Requantization requantization) {
   ConformanceBuilder b(named("broadcast", requantization),
@@ -561,6 +609,12 @@ ConformanceCase largest() {
       b.add(integer::Dequantize{}, {b.add(integer::Reshape{{.shape = {-1}}}, {kept})});
     }
   }
+  // Values beyond 2^24 that differ, but not as floats.
+  const ProgramNodeId x = b.random_codes(draws, "near", {8, 2}, whole_grid(DType::U8, 0.5, 17));
+  const Weights near{.codes = {1, 2, 1, 3, 2, 1, 1, 2},
+                     .scales = {0.3f},
+                     .bias = {400000000, 400000001, 400000003, 400000002}};
+  b.add(integer::ArgMax{{.axis = 1}}, {b.linear(x, near)});
   return b.done();
 }
 
@@ -632,6 +686,7 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(extremes(requantization));
     all.push_back(codes_to_codes(requantization));
     all.push_back(additions(requantization));
+    all.push_back(mixed(requantization));
     all.push_back(broadcasts(requantization));
     all.push_back(totals(requantization));
     all.push_back(norms(requantization));

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <set>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/constants.h"
 #include "qtape/model/bit_search.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/targets.h"
@@ -49,6 +51,7 @@ struct SearchReport : TrainingPreparation {
   std::vector<LayerBits> layers;
   int64_t bytes = 0;
   int64_t budget_bytes = 0;
+  int64_t table_values = 0;
 
   static constexpr auto fields() {
     using R = SearchReport;
@@ -56,10 +59,28 @@ struct SearchReport : TrainingPreparation {
         std::tuple{field("candidate_bits", &R::candidates, "to choose from"),
                    field("layers", &R::layers, "in order"),
                    field("weight_bytes", &R::bytes, "of all with the chosen bits"),
-                   field("budget_bytes", &R::budget_bytes, "upper bound on the bytes")},
+                   field("budget_bytes", &R::budget_bytes, "upper bound on the bytes"),
+                   field("table_values", &R::table_values,
+                         "of Embedding tables, which have the bits of activations and are not "
+                         "counted in bytes")},
         TrainingPreparation::fields());
   }
 };
+
+/// Returns the number of values of all tables that depend on no input.
+int64_t table_values(const Graph& graph) {
+  const std::vector<bool> constant = constant_nodes(graph);
+  std::set<NodeId> tables;
+  int64_t values = 0;
+  for (const Node& node : graph.nodes()) {
+    if (!std::holds_alternative<Embedding>(node.op)) continue;
+    const NodeId table = node.operands[0];
+    if (constant[at(table)] && tables.insert(table).second) {
+      values += graph[table].type.elements();
+    }
+  }
+  return values;
+}
 
 void add(SearchReport& report, const BitSearch& found, const BitSearchOptions& options) {
   report.candidates = options.candidates;
@@ -81,6 +102,10 @@ void print(const SearchReport& report) {
     fmt::print(" {:>8}\n", layer.bits);
   }
   fmt::print("{} bytes of weights within {}\n", report.bytes, report.budget_bytes);
+  if (report.table_values > 0) {
+    fmt::print("not counted: {} values of Embedding tables, with the bits of activations\n",
+               report.table_values);
+  }
 }
 
 }  // namespace
@@ -115,6 +140,7 @@ void search(const SearchCommand& command) {
       command.model, [&] { return search_bits(model, data.train, options); });
   console::clear_line();
   add(report, found, options);
+  report.table_values = table_values(model.graph());
   print(report);
   if (!command.output.empty()) {
     const Model chosen =

@@ -59,12 +59,12 @@ TEST_CASE("training norms: the network computes the same in evaluation and in tr
   Model model = with_norms();
   (void)fit(model, digits().train, quiet(2));
   TrainingNorms found = with_training_norms(model.graph(), model.parameters());
-  CHECK(found.folded == std::vector<std::string>{"norm1", "norm2"});
+  CHECK(found.folded == std::vector<std::string>{"norm1", "norm2", "norm3"});
   REQUIRE(found.model);
-  CHECK(count<BatchNorm>(found.model->graph) == 1);
-  CHECK(count<BatchNormCorrection>(found.model->graph) == 2);
-  // The biases of both layers are gone.
-  CHECK(model.parameters().trainable_elements() -
+  CHECK(count<BatchNorm>(found.model->graph) == 0);
+  CHECK(count<BatchNormCorrection>(found.model->graph) == 3);
+  // The biases of both layers are gone; the norm after an activation has weights of its own.
+  CHECK(model.parameters().trainable_elements() + 16 -
             found.model->parameters.trainable_elements() ==
         4 + 16);
   Model replaced(std::move(*found.model));
@@ -79,7 +79,7 @@ TEST_CASE("training norms: quantized models keep them, and convert") {
   Model model = with_norms();
   (void)fit(model, digits().train, quiet(2));
   Model small = quantized(model, {.weight_bits = 4, .activation_bits = 4}, digits().train);
-  CHECK(count<BatchNormCorrection>(small.graph()) == 2);
+  CHECK(count<BatchNormCorrection>(small.graph()) == 3);
   CHECK(count<BatchNorm>(small.graph()) == 0);
   (void)fit(small, digits().train, quiet(2));
   CHECK(verify(small, digits().test).mismatches() == 0);
@@ -90,7 +90,7 @@ TEST_CASE("training norms: a norm with a gamma of 0 stays") {
   Model model = with_norms();
   model.parameters().set("norm1.gamma", Tensor::of<float>({4}, std::vector<float>{1, 0, 1, 1}));
   CHECK(with_training_norms(model.graph(), model.parameters()).folded ==
-        std::vector<std::string>{"norm2"});
+        std::vector<std::string>{"norm2", "norm3"});
   const Model plain = plain_model(model);
   CHECK(!with_training_norms(plain.graph(), plain.parameters()).model);
 }
