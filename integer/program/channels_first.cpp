@@ -25,7 +25,8 @@ class Mover {
   IntegerProgram run() {
     for (const ProgramNodeId id : ids(from_)) {
       if (!is_input(id) || !is_moved(id)) continue;
-      require<GraphError>(!is_first(id), "{}: its channels are before the positions already",
+      require<GraphError>(!from_.find(last_label(id)),
+                          "{}: its channels are before the positions already",
                           from_.describe(id));
     }
     const auto copies = rewrite(from_, to_, [this](ProgramNodeId id, const auto& operands) {
@@ -62,22 +63,6 @@ class Mover {
            });
   }
 
-  /// True if nothing but Transposes to channels last reads the input or its codes.
-  bool is_first(ProgramNodeId id) const {
-    if (outputs_.contains(id)) return false;
-    int64_t readers = 0;
-    for (const ProgramNodeId each : ids(from_)) {
-      const IntegerNode& node = from_[each];
-      if (std::ranges::count(node.operands, id) == 0) continue;
-      ++readers;
-      const auto* transpose = std::get_if<integer::Transpose>(&node.op);
-      const bool moves = transpose != nullptr && transpose->permutation == last(id);
-      const bool is_code = std::holds_alternative<integer::Quantize>(node.op);
-      if (!moves && !(is_code && is_first(each))) return false;
-    }
-    return readers > 0;
-  }
-
   /// Returns `axes` [n, h, w, c] as [n, c, h, w].
   template <class T>
   std::vector<T> first(ProgramNodeId id, std::vector<T> axes) const {
@@ -95,9 +80,12 @@ class Mover {
     std::rotate(all.begin() + first_axis(id), all.begin() + first_axis(id) + 1, all.end());
     return all;
   }
-  /// Adds `copy`, of [n, c, h, w], as [n, h, w, c].
-  ProgramNodeId to_last(ProgramNodeId id, ProgramNodeId copy) {
-    return to_.add(integer::Transpose{{.permutation = last(id)}}, {copy});
+  std::string last_label(ProgramNodeId id) const { return from_[id].label + ".channels_last"; }
+  /// Adds `copy`, the input or its codes of [n, c, h, w], as [n, h, w, c].
+  ProgramNodeId to_last(ProgramNodeId input, ProgramNodeId copy) {
+    const std::string label = last_label(input);
+    return to_.add(integer::Transpose{{.permutation = last(input)}}, {copy},
+                   to_.find(label) ? std::string() : label);
   }
 
   ProgramNodeId moved_input(ProgramNodeId id) {
@@ -113,12 +101,11 @@ class Mover {
     const IntegerNode& node = from_[id];
     // The moved output takes the label.
     const bool yields = outputs_.contains(id) && is_moved(id) && !node.label.empty();
-    const ProgramNodeId copy =
-        to_.add(node.op, operands, yields ? node.label + ".channels_last" : node.label);
+    const ProgramNodeId copy = to_.add(node.op, operands, yields ? last_label(id) : node.label);
     const bool reads_moved = std::holds_alternative<integer::Quantize>(node.op) &&
                              is_input(node.operands[0]) && is_moved(node.operands[0]) &&
                              is_read_by_quantizers(node.operands[0]);
-    return reads_moved ? to_last(id, copy) : copy;
+    return reads_moved ? to_last(node.operands[0], copy) : copy;
   }
 
   ProgramNodeId output(ProgramNodeId id, ProgramNodeId copy) {

@@ -81,12 +81,6 @@ void check_checkpoint(const FitOptions& options) {
   }
 }
 
-bool is_finite(const ParameterEntry& entry) {
-  return dispatch_compute(entry.type.dtype, [&]<class T>() {
-    return std::ranges::all_of(entry.values<T>(), [](T v) { return std::isfinite(v); });
-  });
-}
-
 }  // namespace
 
 void check_options(const FitOptions& options) {
@@ -119,10 +113,13 @@ void check_model(const Model& model, const FitOptions& options) {
                          "distillation: the model is its own teacher, expected another one");
   require<ArgumentError>(!options.oscillations.any() || !quantizers(model.graph()).empty(),
                          "oscillations: the model has no quantizers, whose codes could change");
+  // With NaN every loss is NaN, see FitOptions::non_finite_loss; with infinity it need not be.
   for (const ParameterEntry& each : model.parameters().entries()) {
-    require<ArgumentError>(!each.trainable() || is_finite(each),
-                           "parameter '{}' is NaN or infinite before training",
-                           printable(each.name));
+    const bool infinite = dispatch_compute(each.type.dtype, [&]<class T>() {
+      return std::ranges::any_of(each.values<T>(), [](T v) { return std::isinf(v); });
+    });
+    require<ArgumentError>(!each.trainable() || !infinite,
+                           "parameter '{}' is infinite before training", printable(each.name));
   }
 }
 
@@ -217,8 +214,12 @@ std::optional<MetricChoice> choose_validation(const Model& model, const FitOptio
 
 void require_finite(const Parameters& parameters, int64_t step) {
   for (const ParameterEntry& each : parameters.entries()) {
+    if (!each.trainable()) continue;
+    const bool finite = dispatch_compute(each.type.dtype, [&]<class T>() {
+      return std::ranges::all_of(each.values<T>(), [](T v) { return std::isfinite(v); });
+    });
     require<GraphError>(
-        !each.trainable() || is_finite(each),
+        finite,
         "parameter '{}' is NaN or infinite after step {}: a gradient was not finite, such as "
         "that of sqrt at 0, or the learning rate is too high; max_gradient_norm skips steps "
         "with such gradients",

@@ -58,7 +58,7 @@ Section best_values_of(const std::map<std::string, Section>& sections,
 void restore_values(const Section& values, Parameters& parameters);
 
 /// Throws ArgumentError for a model that is its own teacher, for control of oscillations of a
-/// model without quantizers, and for a parameter that is not finite.
+/// model without quantizers, and for an infinite parameter.
 void check_model(const Model& model, const FitOptions& options);
 
 /// Throws GraphError for a trained f32 parameter that is not finite after step `step`: no later

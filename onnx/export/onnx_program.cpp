@@ -281,11 +281,11 @@ std::string OnnxProgram::on_grid(const std::string& x, const CodeGrid& grid) {
   const int64_t low = int64_t{grid.low} - grid.zero_point;
   const int64_t high = int64_t{grid.high} - grid.zero_point;
   const auto range = quant_range(low, high);
+  const bool all = quant_range(0, high - low).has_value();
   check(range.has_value(),
         "codes less the zero point must be -2^(b-1)..2^(b-1) - 1 or 0..2^b - 1, or narrow: "
-        "without the lowest of signed or the highest of unsigned codes; got {}..{}: qtape "
-        "calibrate --signed-activations has codes around 0",
-        low, high);
+        "without the lowest of signed or the highest of unsigned codes; got {}..{}{}",
+        low, high, all ? ": qtape calibrate --signed-activations gives codes around 0" : "");
   // FINN reads unsigned codes only after a Relu, which changes nothing here.
   const std::string from = range->is_signed ? x : to.apply("Relu", {x}, named("positive"));
   const auto scale = static_cast<float>(grid.scale);

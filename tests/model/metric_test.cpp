@@ -201,7 +201,7 @@ TEST_CASE(
   set.add("x", Tensor::of<float>({2, 2}, std::vector<float>{1, 2, 3, 4}));
   set.add("speaker", Tensor::of<int32_t>({2}, std::vector<int32_t>{0, 1}));
   set.add_target("kind", Tensor::of<int32_t>({2}, std::vector<int32_t>{2, 2}));
-  Tape tape(model.graph().with_batch(2), model.parameters(), {.roots = {*model.loss()}});
+  Tape tape(model.graph().with_batch(2), model.parameters(), {.outputs = {*model.loss()}});
   Feed feed(inputs_of(tape), set);
   (void)feed.fill_from(0);
   CHECK(tape.input<int32_t>("labels")[1] == 2);

@@ -158,7 +158,7 @@ TEST_CASE("onnx: a model may end at a value, a node or a module of the file") {
   CHECK(ends({"b", "a"}) == Names{"b", "a"});
   CHECK(
       test::error_text<FormatError>([&] { (void)ends({"body.axt"}); }) ==
-      "m.onnx: output 'body.axt': no node, module or value has this name; the nearest are 'body.act', 'a'");
+      "m.onnx: output 'body.axt': no node, module or value has this name; the nearest are 'body.act', 'body'");
 }
 
 TEST_CASE("onnx: nodes without a name are called by their kind and number") {

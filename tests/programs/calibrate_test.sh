@@ -38,7 +38,7 @@ zeros() { # zeros FILE SHAPE BYTES
 zeros "$work/x.npy" '3, 784' 9408
 zeros "$work/floats.npy" '3,' 12
 for command in replay verify calibrate quantizers; do
-  check "$command: floats are no labels" exits 2 "--labels: $work/floats.npy has f32[] for each sample, expected one integer, or the values of an answer: 'fc2' f32[10]" "$tool" $command "$work/q.json" --input "$work/x.npy" --labels "$work/floats.npy"
+  check "$command: floats are no labels" exits 2 "--labels: $work/floats.npy has f32[] for each sample, expected one integer, or the values of an answer, 'fc2' f32[10], or an integer for each of its places" "$tool" $command "$work/q.json" --input "$work/x.npy" --labels "$work/floats.npy"
 done
 
 finish

@@ -325,9 +325,9 @@ ConformanceCase mixed(Requantization requantization) {
     return b.random_codes(draws, label, shape, grid, {grid.low, grid.high});
   };
   const CodeGrid fine = whole_grid(DType::S16, double{0.00019f}, 11);
-  const ProgramNodeId s8 = codes("s8", {6, 64}, whole_grid(DType::S8, double{0.035f}, -5));
-  const ProgramNodeId u8 = codes("u8", {6, 64}, whole_grid(DType::U8, double{0.021f}, 120));
-  const ProgramNodeId s16 = codes("s16", {6, 64}, whole_grid(DType::S16, double{0.00012f}, 0));
+  const ProgramNodeId s8 = codes("s8", {2, 32}, whole_grid(DType::S8, double{0.035f}, -5));
+  const ProgramNodeId u8 = codes("u8", {2, 32}, whole_grid(DType::U8, double{0.021f}, 120));
+  const ProgramNodeId s16 = codes("s16", {2, 32}, whole_grid(DType::S16, double{0.00012f}, 0));
   for (const auto& [x, y] : {std::pair(s8, s16), {s16, u8}, {s8, u8}}) {
     b.add(integer::Add{fine}, {x, y});
     b.add(integer::Sub{fine}, {x, y});
@@ -348,14 +348,14 @@ ConformanceCase mixed(Requantization requantization) {
   requantize(b.add(integer::Transpose{{.permutation = {0, 2, 1}}}, {mean}));
   // A range of 8 bits does not change the kind of accumulators.
   const ProgramNodeId few =
-      codes("few", {90, 7}, CodeGrid{DType::S16, double{0.0021f}, 3, -90, 100});
+      codes("few", {54, 7}, CodeGrid{DType::S16, double{0.0021f}, 3, -90, 100});
   const ProgramNodeId sums = b.linear(few, weights(draws, 1, 7, 8, 0, 6));
   requantize(sums);
-  requantize(b.add(integer::Reshape{{.shape = {9, 10}}}, {sums}));
+  requantize(b.add(integer::Reshape{{.shape = {9, 6}}}, {sums}));
   requantize(b.add(integer::Transpose{{.permutation = {1, 0}}}, {sums}));
   // Sums of terms whose steps are those of the shift to the left.
-  const ProgramNodeId coarse = codes("coarse", {90}, {DType::S8, double{0.035f}, 0, -1, 1});
-  const ProgramNodeId near = codes("near", {90}, whole_grid(DType::S16, double{0.0000012f}, 0));
+  const ProgramNodeId coarse = codes("coarse", {40}, {DType::S8, double{0.035f}, 0, -1, 1});
+  const ProgramNodeId near = codes("near", {40}, whole_grid(DType::S16, double{0.0000012f}, 0));
   const CodeGrid steps = whole_grid(DType::S16, double{0.0000023f}, 0);
   b.add(integer::Add{steps}, {coarse, near});
   b.add(integer::Sub{steps}, {near, coarse});
