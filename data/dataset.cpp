@@ -266,9 +266,8 @@ Dataset Dataset::without_targets() const {
     inputs.stored_.push_back(stored_[i]);
   }
   if (reader_) {
-    inputs.reader_ = [kept, reader = reader_](size_t column, int64_t sample,
-                                              std::span<float> to) {
-      reader(kept[column], sample, to);
+    inputs.reader_ = [kept, read = reader_](size_t i, int64_t sample, std::span<float> to) {
+      read(kept[i], sample, to);
     };
   }
   // A map without columns stays: the random numbers of the others depend on their order.

@@ -300,7 +300,8 @@ TEST_CASE("qonnx: codes less their zero point are those of some number of bits")
   CHECK(written({DType::S8, 0.5, 3, -128, 127}) ==
         refusal + "-131..124: qtape calibrate --signed-activations gives codes around 0");
   CHECK(written({DType::U8, 0.5, 0, 0, 100}) == refusal + "0..100");
-  CHECK(written({DType::S8, 0.5, 0, -1, 0}) == refusal + "-1..0: qtape calibrate --signed-activations gives codes around 0");
+  CHECK(written({DType::S8, 0.5, 0, -1, 0}) ==
+        refusal + "-1..0: qtape calibrate --signed-activations gives codes around 0");
   CHECK(written({DType::S8, 0.5, 0, -8, 8}) == refusal + "-8..8");
 }
 

@@ -172,6 +172,12 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
   return model;
 }
 
+std::set<std::string> names_of(const Parameters& parameters) {
+  std::set<std::string> names;
+  for (const ParameterEntry& each : parameters.entries()) names.insert(each.name);
+  return names;
+}
+
 /// Returns the labels of the quantizers whose states are in `own`, and of those without
 /// states.
 std::vector<std::string> quantizers_with_states(const Graph& graph,
@@ -317,8 +323,7 @@ void calibrate(const CalibrateOptions& options) {
   const size_t before = quantizers(loaded.graph()).size();
   const bool softmax = !last_softmaxes(loaded.graph()).empty();
   CalibrateReport report;
-  std::set<std::string> own;
-  for (const ParameterEntry& each : loaded.parameters().entries()) own.insert(each.name);
+  const std::set<std::string> own = names_of(loaded.parameters());
   Model model = naming<GraphError>(
       options.model, [&] { return with_some_quantizers(std::move(loaded), options, report); });
   const auto keep = options.complete ? quantizers_with_states(model.graph(), own)
