@@ -11,6 +11,7 @@
 #include "qtape/core/random.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/optim/optimizer.h"
+#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/exact_formulas.h"
 #include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/models.h"

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "qtape/model/quantization.h"
+#include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 #include "qtape/tests/support/integer_nets.h"

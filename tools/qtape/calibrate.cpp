@@ -18,6 +18,7 @@
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
+#include "qtape/tools/qtape/input_ranges.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
@@ -295,6 +296,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
     fmt::print("{:<14} {}{}\n", observer, score(with),
                non_finite_text(with.non_finite_answers, data.test));
     if (observers.size() > 1) continue;
+    note_narrow_columns(model, data.train);
     for (const NodeCalibration& node : nodes) {
       report.quantizers.push_back(report_of(node));
       print(report.quantizers.back());

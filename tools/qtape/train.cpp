@@ -16,6 +16,7 @@
 #include "qtape/programs/launch.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
+#include "qtape/tools/qtape/input_ranges.h"
 #include "qtape/tools/qtape/json_report.h"
 #include "qtape/tools/qtape/load_file.h"
 #include "qtape/tools/qtape/options.h"
@@ -323,6 +324,7 @@ void train(TrainCommand& command) {
       model =
           quantized(model, recipe, data.train, default_calibration_samples, command.threads);
       judge_quantized(model.graph(), command.recipe.float_parts, report);
+      note_narrow_columns(model, data.train);
       note(score_of("with its quantizers calibrated", model, command, data.test), report,
            report.score_calibrated, report.accuracy_calibrated);
     }
