@@ -284,6 +284,19 @@ void expect_outputs(TrainCommand& command, programs::OutputFiles& files) {
                          "would be lost");
 }
 
+/// Returns the model with calibrated quantizers, with which training starts.
+Model with_new_quantizers(const Model& model, const QuantizationRecipe& recipe,
+                          const TrainCommand& command, const data::Split& data,
+                          TrainReport& report) {
+  Model result =
+      quantized(model, recipe, data.train, default_calibration_samples, command.threads);
+  judge_quantized(result.graph(), command.recipe.float_parts, report);
+  note_narrow_columns(result, data.train);
+  note(score_of("with its quantizers calibrated", result, command, data.test), report,
+       report.score_calibrated, report.accuracy_calibrated);
+  return result;
+}
+
 void save(const Model& model, const std::string& output, programs::OutputFiles& files) {
   files.save(output, [&](const std::string& path) { model.save(path); });
   say_warnings(model.graph(), model.parameters(), output);
@@ -321,12 +334,7 @@ void train(TrainCommand& command) {
     model = with_loss(std::move(*start), data.train);
     console::print("loss: {}\n", loss_text(model.graph()));
     if (trained == Trained::New) {
-      model =
-          quantized(model, recipe, data.train, default_calibration_samples, command.threads);
-      judge_quantized(model.graph(), command.recipe.float_parts, report);
-      note_narrow_columns(model, data.train);
-      note(score_of("with its quantizers calibrated", model, command, data.test), report,
-           report.score_calibrated, report.accuracy_calibrated);
+      model = with_new_quantizers(model, recipe, command, data, report);
     }
   }
   files.add_failure(train_model(model, teacher, command, data, report));
