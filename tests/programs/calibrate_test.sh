@@ -40,16 +40,5 @@ zeros "$work/floats.npy" '3,' 12
 for command in replay verify calibrate quantizers; do
   check "$command: floats are no labels" exits 2 "--labels: $work/floats.npy has f32[] for each sample, expected one integer, or the values of an answer, 'fc2' f32[10], or an integer for each of its places" "$tool" $command "$work/q.json" --input "$work/x.npy" --labels "$work/floats.npy"
 done
-# Targets that look like classes, and columns that one scale cannot serve.
-header() { # header SHAPE
-  printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }"
-}
-nothing() { head -c "$1" /dev/zero; }
-{ header '3, 10' && for _ in 1 2 3; do printf '\x00\x00\x80\x3f' && nothing 36; done; } >"$work/ones.npy"
-check "one-hot targets" "$tool" replay "$work/q.json" --input "$work/x.npy" --labels "$work/ones.npy" >"$work/out"
-check "are named" grep -qx -- "--labels: rows with a single 1 in $work/ones.npy are values; if they are classes, give the index of the 1, one integer for each sample" "$work/out"
-{ header '3, 784' && nothing 3136 && printf '\x00\x00\x7a\x44\x00\x00\x80\x3f' && nothing 6264; } >"$work/units.npy"
-check "columns of other units" "$tool" calibrate "$work/f.json" --input "$work/units.npy" >"$work/out"
-check "are named too" grep -q "^input 'x': 1 of 784 columns vary by less than 2 steps of its quantizer (3.92), first column 1: " "$work/out"
 
 finish

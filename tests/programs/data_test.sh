@@ -29,6 +29,14 @@ check "labels that are no class" exits 2 "--labels: $work/large.npy: the data ha
 check "a loss needs labels" exits 2 "--labels is missing: the loss of $work/f.json compares an output with 'labels' s32[]" "$tool" train "$work/f.json" --float --input "$work/x.npy" -o "$work/t.json"
 check "test samples need labels" exits 2 '--test-input needs --test-labels for a score, as --labels is given' "$tool" train "$work/f.json" --float "${arrays[@]}" --test-input "$work/x.npy" -o "$work/t.json"
 
+# Targets that look like classes, and columns that one scale cannot serve.
+for _ in 1 2 3; do printf '\x00\x00\x80\x3f' && zeros 36; done | array ones.npy '<f4' '3, 10'
+check "one-hot targets" "$tool" replay "$work/q.json" --input "$work/x.npy" --labels "$work/ones.npy" >"$work/out"
+check "are named" grep -qx -- "--labels: rows with a single 1 in $work/ones.npy are values; if they are classes, give the index of the 1, one integer for each sample" "$work/out"
+{ zeros 3136 && printf '\x00\x00\x7a\x44\x00\x00\x80\x3f' && zeros 6264; } | array units.npy '<f4' '3, 784'
+check "columns of other units" "$tool" calibrate "$work/f.json" --input "$work/units.npy" >"$work/out"
+check "are named too" grep -q "^input 'x': 1 of 784 columns vary by less than 2 steps of its quantizer (3.92), first column 1: " "$work/out"
+
 # Options without effect.
 "$tool" convert "$work/q.json" -o "$work/p.json" >/dev/null
 check "labels without inputs" exits 2 '--labels needs --input' "$tool" verify "$work/q.json" --random 5 --labels none.npy
