@@ -173,8 +173,8 @@ std::string to_json(const Graph& graph, const Parameters& parameters,
   if (nan == NanValues::Refuse) refuse_nan(parameters);
   try {
     return model_text(graph, parameters, sections);
-  } catch (const NotUtf8&) {
-    fail<FormatError>("/: a label, a name or a string setting is not UTF-8");
+  } catch (const NotUtf8& error) {
+    fail<FormatError>("/: the label, name or setting {}", error.what());
   }
 }
 

@@ -1,7 +1,11 @@
 #include "qtape/io/json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "qtape/core/printable.h"
 
 namespace qtape {
 namespace {
@@ -20,7 +24,7 @@ void write_scalar(std::string& out, const nlohmann::json& value, JsonTexts texts
     out += value.dump(-1, ' ', texts == JsonTexts::Ascii,
                       texts == JsonTexts::Strict ? Handler::strict : Handler::replace);
   } catch (const nlohmann::json::exception&) {
-    throw NotUtf8("a string is not UTF-8");
+    throw NotUtf8(fmt::format("'{}' is not UTF-8", printable(value.get<std::string>())));
   }
 }
 

@@ -141,8 +141,8 @@ std::string to_string(const IntegerProgram& program) {
 std::string to_json(const IntegerProgram& program) {
   try {
     return program_text(program);
-  } catch (const NotUtf8&) {
-    fail<FormatError>("/: a label is not UTF-8");
+  } catch (const NotUtf8& error) {
+    fail<FormatError>("/: the label {}", error.what());
   }
 }
 

@@ -352,5 +352,5 @@ TEST_CASE("format: labels that are no text cannot be saved") {
   graph.add(Input{.shape = {1}}, {}, "\xff");
   const Parameters parameters(graph, 1);
   CHECK(test::error_text<FormatError>([&] { (void)to_json(graph, parameters); }) ==
-        "/: a label, a name or a string setting is not UTF-8");
+        "/: the label, name or setting '\\xff' is not UTF-8");
 }

@@ -101,7 +101,7 @@ TEST_CASE("integer program: files") {
   IntegerProgram program;
   program.add(integer::Input{.shape = {1}}, {}, "\xff");
   CHECK(test::error_text<FormatError>([&] { (void)to_json(program); }) ==
-        "/: a label is not UTF-8");
+        "/: the label '\\xff' is not UTF-8");
 }
 
 TEST_CASE("integer program: every truncation and every damaged byte is refused or harmless") {
