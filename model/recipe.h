@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -36,6 +37,13 @@ ScaleOrigin default_scales(int weight_bits, int activation_bits);
 /// Returns the default learning rate for further training with quantizers: 0.003 if weights or
 /// activations have at most 4 bits, otherwise 0.001. Measurements: docs/recipes.md.
 double default_learning_rate(int weight_bits, int activation_bits);
+
+/// Returns the factors on the learning rate of parameters whose values are small at the start
+/// of further training, by name: rms / 0.03 for weights whose root mean square is below 0.03,
+/// rms / 0.01 for learned scales below 0.01, and for a bias that of the weight with its name.
+/// Steps of Adam are as large as the learning rate, which would carry such values away. Zero
+/// points and values that are all 0 have none. Measurements: docs/recipes.md.
+std::map<std::string, double> rates_of_small_values(const Model& model);
 
 /// Returns a quantizer with the grid of `quantizer` and scales from `origin`. A `quantizer`
 /// whose scales come from each batch, as those of weights do, keeps them unless they are

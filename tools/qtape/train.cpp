@@ -133,9 +133,15 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   // With frozen norms, weights would be trained for statistics that are replaced at the end.
   if (command.norms) options.quantization = QuantizationSchedule{};
   options.oscillations = {.damping = command.damping, .freeze_above = command.freeze_above};
+  std::map<std::string, double> rates = command.small_rates;
   for (const std::string& pattern : learned_scales(model.graph())) {
+    const auto small = rates.extract(pattern);
+    const double rate = command.scales_rate * (small ? small.mapped() : 1);
     options.groups.push_back(
-        {.pattern = pattern, .learning_rate_scale = command.scales_rate, .weight_decay = 0.0});
+        {.pattern = pattern, .learning_rate_scale = rate, .weight_decay = 0.0});
+  }
+  for (const auto& [pattern, rate] : rates) {
+    options.groups.push_back({.pattern = pattern, .learning_rate_scale = rate});
   }
   return options;
 }
@@ -204,12 +210,46 @@ void add(TrainReport& report, const FitResult& result) {
   report.non_finite_elements = result.non_finite_elements;
 }
 
+/// True if `after` is worse than `before` by more than noise: by 1 of 100 or of an AUC, by a
+/// tenth of an error.
+bool is_worse(MetricKind kind, double after, double before) {
+  switch (kind) {
+    case MetricKind::Accuracy:
+      return after < before - 1;
+    case MetricKind::AreaUnderCurve:
+      return after < before - 0.01;
+    case MetricKind::MeanSquaredError:
+    case MetricKind::MeanAbsoluteError:
+      break;
+  }
+  return after > before * 1.1;
+}
+
+/// Says if training has lost what calibration had.
+void say_if_worse(const TrainReport& report) {
+  if (!report.score || !report.score_calibrated) return;
+  if (!is_worse(*report.metric, *report.score, *report.score_calibrated)) return;
+  console::print(
+      "warning: calibration alone was better, {}: try a tenth of the learning rate (--lr) or "
+      "more epochs\n",
+      metric_of(*report.metric).text(*report.score_calibrated));
+}
+
 /// Trains `model`, which must have its quantizers, and adds the results to the report. Returns
 /// the failure of writing the run's record; empty if there was none.
 std::string train_model(Model& model, const std::optional<Model>& teacher,
                         TrainCommand& command, const data::Split& data, TrainReport& report) {
   // The checkpoint states the rate, as a later default may differ.
   command.learning_rate = command.learning_rate.value_or(default_rate(model.graph()));
+  if (!command.resume) command.small_rates = rates_of_small_values(model);
+  if (!command.small_rates.empty()) {
+    const auto least = std::ranges::min_element(command.small_rates, {},
+                                                [](const auto& each) { return each.second; });
+    console::print(
+        "{} with small values, whose steps are smaller too: least '{}', times {:.2g}\n",
+        counted(std::ssize(command.small_rates), "parameter"), printable(least->first),
+        least->second);
+  }
   FitOptions options = options_of(command, model, data);
   options.sections["settings"] = settings_of(command, teacher);
   if (teacher) {
@@ -238,6 +278,7 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
                            command.threads);
   }
   note(score_of("trained", model, command, data.test), report, report.score, report.accuracy);
+  say_if_worse(report);
   add(report, result);
   return result.report_failure;
 }

@@ -30,6 +30,9 @@ Section settings_of(const TrainCommand& command, const std::optional<Model>& tea
   settings::put_fields(command.recipe, "", section);
   section.settings["holdout"] = command.data.holdout;
   section.settings["teacher"] = teacher ? teacher->parameters().sha256() : "";
+  for (const auto& [name, rate] : command.small_rates) {
+    section.tensors[name] = Tensor::of<double>({}, std::span(&rate, 1));
+  }
   return section;
 }
 
@@ -51,6 +54,12 @@ void take_settings(TrainCommand& command, const Model& model,
     settings::take_fields<TrainRun>(place, section, "", resumed);
     settings::take_fields<FewBits>(place, section, "", resumed);
     settings::take_fields(place, section, "", resumed.recipe);
+    for (const auto& [name, rate] : section.tensors) {
+      require<FormatError>(rate.type == TensorType{DType::F64, {}},
+                           "{}/tensors/{}: expected f64[], got {}", place, printable(name),
+                           to_string(rate.type));
+      resumed.small_rates[name] = rate.values<double>()[0];
+    }
     // Earlier checkpoints do not have these.
     if (!resumed.learning_rate) resumed.learning_rate = rate_of_schedule(model);
     if (section.settings.contains("holdout")) {

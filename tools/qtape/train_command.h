@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -89,6 +90,8 @@ struct TrainCommand : TrainRun, FewBits {
   std::string report = {};  ///< folder for the record of the run; empty: none
   int threads = default_threads();
   std::string json = {};
+  /// Factors on the learning rate, see rates_of_small_values.
+  std::map<std::string, double> small_rates = {};
   Exchange* exchange = nullptr;  ///< to the other processes of the run, if there are any
 };
 
