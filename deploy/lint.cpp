@@ -225,6 +225,23 @@ class Linter {
     std::ranges::move(found.mapped(), std::back_inserter(findings_));
   }
 
+  /// Reports channels of weights beyond the codes, at most `most` of them in one.
+  void report_clamped(NodeId quantizer, const WeightValues& w,
+                      const std::vector<int64_t>& channels, int64_t most) {
+    if (channels.empty()) return;
+    const Grid grid = grid_of(graph_, quantizer);
+    const double share = 100 * double(most) / double(std::max<int64_t>(w.layout.terms, 1));
+    // Learned scales clip where that lowers the loss.
+    const bool learned = !trained_scales(graph_, quantizer).empty();
+    add(learned ? Severity::Note : Severity::Warning, quantizer,
+        fmt::format("{} {} up to {:.3g} % of the weights outside the codes {}..{}",
+                    channels_text(channels, w.layout.outputs),
+                    channels.size() == 1 ? "has" : "have", share, grid.limits.q_min,
+                    grid.limits.q_max),
+        learned ? "none needed for a learned scale; otherwise calibrate it again"
+                : "calibrate the scale again, or train it longer");
+  }
+
   void weights(NodeId quantizer, const WeightValues& w) {
     const Grid grid = grid_of(graph_, quantizer);
     std::vector<int64_t> broken, empty, dead, low, clamped;
@@ -259,11 +276,7 @@ class Linter {
            "remove them, or give each channel its own scale");
     report(Severity::Warning, low, fmt::format("a scale at its floor of {}", grid.floor),
            "lower the floor, or remove them");
-    const double share = 100 * double(most) / double(std::max<int64_t>(w.layout.terms, 1));
-    report(Severity::Warning, clamped,
-           fmt::format("up to {:.3g} % of the weights outside the codes {}..{}", share,
-                       grid.limits.q_min, grid.limits.q_max),
-           "calibrate the scale again, or train it longer");
+    report_clamped(quantizer, w, clamped, most);
   }
 
   void outputs() {

@@ -55,8 +55,7 @@ class Cell {
   /// Returns a state of zeros, quantized. It is derived from products of the inputs, which have
   /// the right extents and dtype, by clamping them to 0.
   NodeId zeros(const char* name) {
-    check(steps_ >= 1, "'{}': x must have at least one step, got {}", options_.label,
-          to_string(graph_[of_inputs_].type));
+    check(steps_ >= 1, "'{}': x must have at least one step, got 0", options_.label);
     const NodeId any = graph_.add(StopGradient{}, {gates(of_input(), 0, 1)});
     const NodeId state = graph_.add(Clamp{.low = 0, .high = 0}, {any});
     return quantized(state, fmt::format("{}.{}", options_.label, name));

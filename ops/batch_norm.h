@@ -30,7 +30,7 @@ struct BatchNorm {
            "error; running statistics accept any number.",
            "If NaN or infinities make the statistics of a channel not finite, its running "
            "statistics do not change.",
-           "gamma = 0 gives y = beta."},
+           "gamma = 0 gives y = beta for finite x and statistics."},
       .source = "Ioffe and Szegedy, arXiv 1502.03167; momentum as in PyTorch."};
 
   double momentum = 0.1;

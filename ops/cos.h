@@ -13,7 +13,8 @@ struct Cos : Elementwise<Cos> {
                                .operands = elementwise::operands,
                                .gradient = "dx = -dy sin(x).",
                                .saves = "x.",
-                               .edge_cases = "NaN where x is NaN or |x| > 2^26.",
+                               .edge_cases = {"NaN where x is NaN or |x| > 2^26.",
+                                              "Within 2^-25 where |x| > 2^20, in f64 too."},
                                .source = "Elementary."};
   static constexpr SlopeOf slope_of = SlopeOf::Operand;
 

@@ -16,7 +16,7 @@ struct L2Normalize {
            "double, rounded once.",
            "Sums are in double, in 16 interleaved partial sums."},
       .operands = {"x is f32 or f64 of rank >= 1; y has its type."},
-      .gradient = {"With h = x / |x|: dx = (dy - h sum(dy h)) / |x|, and dy / eps where |x| < "
+      .gradient = {"With h = x / |x|: dx = (dy - h sum(dy h)) / |x|, and dy / eps where |x| <= "
                    "eps."},
       .saves = "One f64 for each row; backward also reads x.",
       .edge_cases = {"A NaN makes its row NaN.",

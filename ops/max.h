@@ -15,7 +15,8 @@ struct Max {
                    "y lacks those axes, or has extent 1 there with keep_dims."},
       .gradient = "dy goes to the first element, in index order, that is the maximum.",
       .saves = "The index of that element, 8 bytes per element of y.",
-      .edge_cases = {"NaN is larger than any number.", "Maxima over no elements are refused."},
+      .edge_cases = {"NaN is larger than any number.",
+                     "Maxima over no elements are refused, unless y is empty."},
       .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
 

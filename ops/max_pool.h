@@ -24,8 +24,8 @@ struct MaxPool {
       .saves =
           "The index of that element in its window: 4 bytes per element of y, 1 for codes.",
       .edge_cases = {"NaN is larger than any number.",
-                     "Refused: a kernel larger than the padded x, and a window that contains "
-                     "only padding."},
+                     "Refused: a kernel larger than the padded x, a dilation above the extent, "
+                     "and a window that contains only padding."},
       .source = "Elementary; padding Same as in TensorFlow."};
   static constexpr Sign sign = Sign::Kept;
 

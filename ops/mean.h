@@ -18,7 +18,7 @@ struct Mean {
                    "y lacks those axes, or has extent 1 there with keep_dims."},
       .gradient = "dx = dy * (1 / n) in double, repeated.",
       .saves = "Nothing.",
-      .edge_cases = "Means over no elements are refused.",
+      .edge_cases = "Means over no elements are refused, unless y is empty.",
       .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
 

@@ -10,7 +10,7 @@ struct PRelu {
   static constexpr OpDocs docs{
       .summary = "Keeps non-negative elements and scales negative ones by a learned slope.",
       .formula = "y = x where x >= 0, else slope x.",
-      .operands = {"x is f32 or f64 of any shape, slope of the same dtype.",
+      .operands = {"x is f32 or f64 of rank >= 1, slope of the same dtype.",
                    "slope is [1], or [n] for the last extent n of x: one for each channel.",
                    "y has the shape of x."},
       .gradient = {"dx = dy, or slope dy where x < 0.",

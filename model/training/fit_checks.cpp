@@ -114,7 +114,7 @@ std::string warning_of_small_scales(const Model& model, const FitOptions& option
   if (found == 0) return {};
   return fmt::format(
       "warning: a step can change {} learned scale{} by more than the range of the data, first "
-      "{}: lower the learning rate of scales, multiply the data, or use EMA",
+      "{}: lower the learning rate or that of scales, or use EMA",
       found, found == 1 ? "" : "s", first);
 }
 

@@ -300,6 +300,25 @@ TEST_CASE("recipes: activations that no layer reads have bits of their own") {
   CHECK(others > 10);
 }
 
+TEST_CASE(
+    "recipes: weights, their biases and learned scales with small values take small steps") {
+  Network net;
+  Model model(linear(relu(linear(net.input("x", {784}), 16)), 10), loss::cross_entropy);
+  for (float& each : model.parameters().at("fc1.weight").values<float>()) each = 0.015f;
+  for (float& each : model.parameters().at("fc2.weight").values<float>()) each = -0.5f;
+  const auto rates = rates_of_small_values(model);
+  REQUIRE(rates.size() == 2);
+  CHECK(rates.at("fc1.weight") == doctest::Approx(0.5));
+  CHECK(rates.at("fc1.bias") == doctest::Approx(0.5));
+  Model small = quantized(model, {.weight_bits = 4, .activation_bits = 4}, digits().train);
+  for (float& each : small.parameters().at("fc1.input.scale").values<float>()) each = 0.001f;
+  const auto learned = rates_of_small_values(small);
+  CHECK(learned.at("fc1.input.scale") == doctest::Approx(0.1));
+  CHECK(!learned.contains("fc2.weight.scale"));
+  for (float& each : model.parameters().at("fc1.weight").values<float>()) each = 0;
+  CHECK(rates_of_small_values(model).empty());
+}
+
 TEST_CASE("recipes: a loss for a model without one") {
   Network net;
   const Value y = node(Softmax{}, {linear(net.input("x", {784}), 10)});

@@ -210,31 +210,6 @@ void add(TrainReport& report, const FitResult& result) {
   report.non_finite_elements = result.non_finite_elements;
 }
 
-/// True if `after` is worse than `before` by more than noise: by 1 of 100 or of an AUC, by a
-/// tenth of an error.
-bool is_worse(MetricKind kind, double after, double before) {
-  switch (kind) {
-    case MetricKind::Accuracy:
-      return after < before - 1;
-    case MetricKind::AreaUnderCurve:
-      return after < before - 0.01;
-    case MetricKind::MeanSquaredError:
-    case MetricKind::MeanAbsoluteError:
-      break;
-  }
-  return after > before * 1.1;
-}
-
-/// Says if training has lost what calibration had.
-void say_if_worse(const TrainReport& report) {
-  if (!report.score || !report.score_calibrated) return;
-  if (!is_worse(*report.metric, *report.score, *report.score_calibrated)) return;
-  console::print(
-      "warning: calibration alone was better, {}: try a tenth of the learning rate (--lr) or "
-      "more epochs\n",
-      metric_of(*report.metric).text(*report.score_calibrated));
-}
-
 /// Trains `model`, which must have its quantizers, and adds the results to the report. Returns
 /// the failure of writing the run's record; empty if there was none.
 std::string train_model(Model& model, const std::optional<Model>& teacher,
@@ -242,14 +217,7 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
   // The checkpoint states the rate, as a later default may differ.
   command.learning_rate = command.learning_rate.value_or(default_rate(model.graph()));
   if (!command.resume) command.small_rates = rates_of_small_values(model);
-  if (!command.small_rates.empty()) {
-    const auto least = std::ranges::min_element(command.small_rates, {},
-                                                [](const auto& each) { return each.second; });
-    console::print(
-        "{} with small values, whose steps are smaller too: least '{}', times {:.2g}\n",
-        counted(std::ssize(command.small_rates), "parameter"), printable(least->first),
-        least->second);
-  }
+  say_small_rates(command.small_rates);
   FitOptions options = options_of(command, model, data);
   options.sections["settings"] = settings_of(command, teacher);
   if (teacher) {

@@ -21,6 +21,18 @@ double rate_of_schedule(const Model& model) {
   return settings::take<double>("/sections/schedule", schedule, "base");
 }
 
+/// Returns the factors on the learning rate of a checkpoint; earlier ones have none.
+std::map<std::string, double> rates_in(const Section& section) {
+  std::map<std::string, double> rates;
+  for (const auto& [name, rate] : section.tensors) {
+    require<FormatError>(rate.type == TensorType{DType::F64, {}},
+                         "{}/tensors/{}: expected f64[], got {}", place, printable(name),
+                         to_string(rate.type));
+    rates[name] = rate.values<double>()[0];
+  }
+  return rates;
+}
+
 }  // namespace
 
 Section settings_of(const TrainCommand& command, const std::optional<Model>& teacher) {
@@ -54,12 +66,7 @@ void take_settings(TrainCommand& command, const Model& model,
     settings::take_fields<TrainRun>(place, section, "", resumed);
     settings::take_fields<FewBits>(place, section, "", resumed);
     settings::take_fields(place, section, "", resumed.recipe);
-    for (const auto& [name, rate] : section.tensors) {
-      require<FormatError>(rate.type == TensorType{DType::F64, {}},
-                           "{}/tensors/{}: expected f64[], got {}", place, printable(name),
-                           to_string(rate.type));
-      resumed.small_rates[name] = rate.values<double>()[0];
-    }
+    resumed.small_rates = rates_in(section);
     // Earlier checkpoints do not have these.
     if (!resumed.learning_rate) resumed.learning_rate = rate_of_schedule(model);
     if (section.settings.contains("holdout")) {

@@ -1,6 +1,7 @@
 // Report of `qtape train`. Included only by train.cpp.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -66,5 +67,10 @@ struct TrainReport : TrainingPreparation {
     return std::tuple_cat(own, TrainingPreparation::fields());
   }
 };
+
+/// Prints a warning if the score after training is worse than that of calibration alone.
+void say_if_worse(const TrainReport& report);
+/// Prints the number of parameters with factors on the learning rate, and the smallest factor.
+void say_small_rates(const std::map<std::string, double>& rates);
 
 }  // namespace qtape::tool
