@@ -85,7 +85,11 @@ bool compares_classes(const Graph& graph, const data::Dataset& dataset) {
     const auto target = target_of(dataset, i, answers.size());
     if (!target) continue;
     const data::Column& column = dataset.columns()[*target];
-    if (column.classes > 0 || holds_classes(column, graph[answers[i]].type)) return true;
+    const bool indices =
+        indexed_classes(graph, answers[i]) > 0 && !is_float(column.sample.dtype);
+    if (column.classes > 0 || indices || holds_classes(column, graph[answers[i]].type)) {
+      return true;
+    }
   }
   return false;
 }

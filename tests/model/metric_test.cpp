@@ -10,6 +10,7 @@
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/model/recipe.h"
+#include "qtape/model/targets.h"
 #include "qtape/tests/support/errors.h"
 
 using namespace qtape;
@@ -247,6 +248,7 @@ TEST_CASE("metric: an ArgMax answers classes, of samples and of places") {
     for (size_t i = 0; i < right.size(); i += 4) right[i] = (right[i] + 1) % 5;
     set.add_target("y", Tensor::of<int32_t>(answers.type.shape, right), places ? 0 : 5);
     CHECK(evaluate(model, set, 1).accuracy == 75);
+    CHECK(compares_classes(model.graph(), set));
     const Model small = quantized(model, {}, set, 40, 1);
     const IntegerProgram program = small.integers(Requantization::FloatMultiply);
     CHECK(evaluate(program, set, 1).accuracy == evaluate(small, set, 1).accuracy);
