@@ -1,5 +1,7 @@
 #include "qtape/tests/support/op_run.h"
 
+#include <cmath>
+
 #include "qtape/ops/core/quantizer_op.h"
 
 namespace qtape::test {
@@ -7,8 +9,10 @@ namespace {
 
 template <class T>
 T to_element(double x) {
-  // Integers wrap.
-  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(x));
+  // Integers wrap; NaN and values beyond 64 bits have none.
+  if constexpr (std::is_integral_v<T>) {
+    return std::fabs(x) < 0x1p63 ? static_cast<T>(static_cast<int64_t>(x)) : T{};
+  }
   return Storage<T>::store(static_cast<typename Storage<T>::Compute>(x));
 }
 
