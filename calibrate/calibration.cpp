@@ -165,20 +165,14 @@ NodeCalibration result_of(Tape& tape, NodeId id, const Observer& observer) {
 }
 
 void check_patterns(const Graph& graph, const CalibrationOptions& options) {
-  const std::vector<NodeId> all = calibratable(graph, options.keep);
-  for (const MethodChoice& choice : options.by_name) {
-    const auto before = std::span(options.by_name.data(), &choice);
-    bool matched = false;
-    const bool used = std::ranges::any_of(all, [&](NodeId id) {
-      if (!matches(choice.pattern, graph.name(id))) return false;
-      matched = true;
-      return std::ranges::none_of(before, [&](const MethodChoice& each) {
-        return matches(each.pattern, graph.name(id));
-      });
-    });
-    require<ArgumentError>(
-        used, "pattern '{}' matches {}", printable(choice.pattern),
-        matched ? "only quantizers of preceding patterns" : "no quantizer with states");
+  std::vector<std::string> names;
+  for (const NodeId id : calibratable(graph, options.keep)) names.push_back(graph.name(id));
+  for (size_t k = 0; k < options.by_name.size(); ++k) {
+    const PatternUse use = pattern_use<MethodChoice>(options.by_name, k, names);
+    require<ArgumentError>(use == PatternUse::Used, "pattern '{}' matches {}",
+                           printable(options.by_name[k].pattern),
+                           use == PatternUse::Preceded ? "only quantizers of preceding patterns"
+                                                       : "no quantizer with states");
   }
 }
 

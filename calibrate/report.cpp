@@ -22,7 +22,7 @@ constexpr int64_t max_bins = 256;
 /// Sums of one quantizer over the batches.
 class Sums {
  public:
-  Sums(const Graph& graph, NodeId id)
+  Sums(const Graph& graph, NodeId id, bool constant)
       : id_(id),
         grid_(grid_of(graph, id)),
         map_(channel_map(graph, id)),
@@ -30,9 +30,7 @@ class Sums {
         per_bin_((codes_ + max_bins - 1) / max_bins),
         first_code_(static_cast<size_t>(map_.channels)),
         state_(first_code_.size(), Channel::Empty) {
-    const NodeId x = graph[id].operands[0];
-    const bool constant = constant_nodes(graph)[at(x)];
-    single_ = constant && graph[x].type.elements() == map_.channels;
+    single_ = constant && graph[graph[id].operands[0]].type.elements() == map_.channels;
     report_.id = id;
     report_.label = graph.name(id);
     report_.op = name_of(graph[id].op);
@@ -138,10 +136,11 @@ std::vector<QuantizerReport> report_quantizers(
   require<ArgumentError>(batches != nullptr, "expected batches, got an empty function");
   const FloatEnvironment floats;
   const Graph& graph = tape.graph();
+  const std::vector<bool> constant = constant_nodes(graph);
   std::vector<Sums> sums;
   TapeOptions options{.outputs = graph.answers(), .threads = tape.threads()};
   for (NodeId id : quantizers(graph)) {
-    sums.emplace_back(graph, id);
+    sums.emplace_back(graph, id, constant[at(graph[id].operands[0])]);
     options.outputs.push_back(graph[id].operands[0]);
     options.outputs.push_back(id);
   }

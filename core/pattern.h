@@ -1,6 +1,10 @@
 // Name matching with wildcards.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace qtape {
@@ -26,6 +30,27 @@ inline bool matches(std::string_view pattern, std::string_view name) {
     }
   }
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+/// Use of an entry of a list in which a name belongs to the first entry whose pattern matches.
+enum class PatternUse : uint8_t {
+  None,      ///< no name matches
+  Preceded,  ///< all names that match belong to preceding entries
+  Used
+};
+
+/// Returns the use of `entries[k]` for `names`. Entries have a `pattern`.
+template <class Entry>
+PatternUse pattern_use(std::span<const Entry> entries, size_t k,
+                       std::span<const std::string> names) {
+  PatternUse use = PatternUse::None;
+  for (const std::string& name : names) {
+    if (!matches(entries[k].pattern, name)) continue;
+    use = PatternUse::Preceded;
+    const auto fits = [&](const Entry& each) { return matches(each.pattern, name); };
+    if (std::ranges::none_of(entries.first(k), fits)) return PatternUse::Used;
+  }
+  return use;
 }
 
 }  // namespace qtape

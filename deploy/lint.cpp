@@ -225,21 +225,29 @@ class Linter {
     std::ranges::move(found.mapped(), std::back_inserter(findings_));
   }
 
+  /// Adds a finding of channels of weights; none if there are no channels.
+  void add_channels(Severity severity, NodeId quantizer, const WeightValues& w,
+                    const std::vector<int64_t>& channels, std::string_view what,
+                    std::string remedy) {
+    if (channels.empty()) return;
+    add(severity, quantizer,
+        fmt::format("{} {} {}", channels_text(channels, w.layout.outputs),
+                    channels.size() == 1 ? "has" : "have", what),
+        std::move(remedy));
+  }
+
   /// Reports channels of weights beyond the codes, at most `most` of them in one.
   void report_clamped(NodeId quantizer, const WeightValues& w,
                       const std::vector<int64_t>& channels, int64_t most) {
-    if (channels.empty()) return;
     const Grid grid = grid_of(graph_, quantizer);
     const double share = 100 * double(most) / double(std::max<int64_t>(w.layout.terms, 1));
     // Learned scales clip where that lowers the loss.
     const bool learned = !trained_scales(graph_, quantizer).empty();
-    add(learned ? Severity::Note : Severity::Warning, quantizer,
-        fmt::format("{} {} up to {:.3g} % of the weights outside the codes {}..{}",
-                    channels_text(channels, w.layout.outputs),
-                    channels.size() == 1 ? "has" : "have", share, grid.limits.q_min,
-                    grid.limits.q_max),
-        learned ? "none needed for a learned scale; otherwise calibrate it again"
-                : "calibrate the scale again, or train it longer");
+    add_channels(learned ? Severity::Note : Severity::Warning, quantizer, w, channels,
+                 fmt::format("up to {:.3g} % of the weights outside the codes {}..{}", share,
+                             grid.limits.q_min, grid.limits.q_max),
+                 learned ? "none needed for a learned scale; otherwise calibrate it again"
+                         : "calibrate the scale again, or train it longer");
   }
 
   void weights(NodeId quantizer, const WeightValues& w) {
@@ -262,11 +270,7 @@ class Linter {
     }
     const auto report = [&](Severity severity, const std::vector<int64_t>& channels,
                             std::string_view what, std::string remedy) {
-      if (channels.empty()) return;
-      add(severity, quantizer,
-          fmt::format("{} {} {}", channels_text(channels, w.layout.outputs),
-                      channels.size() == 1 ? "has" : "have", what),
-          std::move(remedy));
+      add_channels(severity, quantizer, w, channels, what, std::move(remedy));
     };
     report(Severity::Error, broken, "weights that are NaN or infinite",
            "retrain from a checkpoint in which all weights are finite");

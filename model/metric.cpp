@@ -32,9 +32,9 @@ struct Answered {
   bool labelled() const { return target && dataset.columns()[*target].classes > 0; }
 };
 
-/// Returns an answer of several, `all`, with its target.
-template <class Id>
-Answered answered(std::vector<FedInput> inputs, const TensorType& type,
+/// Returns an answer of several, `all`, of a graph or a program, with its target.
+template <class Nodes, class Id>
+Answered answered(const Nodes& nodes, std::vector<FedInput> inputs, const TensorType& type,
                   const data::Dataset& dataset, std::span<const Id> all, Id answer) {
   const auto found = std::ranges::find(all, answer);
   const bool known = found != all.end();
@@ -44,7 +44,15 @@ Answered answered(std::vector<FedInput> inputs, const TensorType& type,
           .answers = type,
           .dataset = dataset,
           .target = target_of(dataset, index, answers),
-          .first = index == 0};
+          .first = index == 0,
+          .indexed = indexed_classes(nodes, answer)};
+}
+
+/// Returns an answer of a graph with its target.
+Answered answered(const Graph& graph, NodeId answer, const data::Dataset& dataset) {
+  const std::vector<NodeId> all = graph.answers();
+  return answered(graph, inputs_for(graph, std::span(&answer, 1)), graph[answer].type, dataset,
+                  std::span<const NodeId>(all), answer);
 }
 
 /// Returns the column that fills input `which`; nullopt if the data do not fit.
@@ -200,25 +208,15 @@ std::string to_string(const MetricScore& score) {
 
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset) {
-  if (auto choice = choose_by_loss(graph, answer, dataset)) {
-    choice->threshold = threshold_of(graph, answer);
-    return choice;
-  }
-  const std::vector<NodeId> all = graph.answers();
-  Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
-                                    graph[answer].type, dataset, all, answer);
-  given.indexed = indexed_classes(graph, answer);
-  auto choice = choose_by_data(given);
+  auto choice = choose_by_loss(graph, answer, dataset);
+  if (!choice) choice = choose_by_data(answered(graph, answer, dataset));
   if (choice) choice->threshold = threshold_of(graph, answer);
   return choice;
 }
 
 MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Dataset& dataset,
                            MetricKind wanted) {
-  const std::vector<NodeId> all = graph.answers();
-  Answered given = answered<NodeId>(inputs_for(graph, std::span(&answer, 1)),
-                                    graph[answer].type, dataset, all, answer);
-  given.indexed = indexed_classes(graph, answer);
+  const Answered given = answered(graph, answer, dataset);
   const int rank = given.answers.shape.rank();
   std::optional<MetricChoice> found;
   if (!by_labels(wanted)) {
@@ -242,10 +240,9 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,
                                           const data::Dataset& dataset) {
-  Answered given = answered<ProgramNodeId>(inputs_for(program), program[output].value.type,
-                                           dataset, program.outputs(), output);
-  given.indexed = indexed_classes(program, output);
-  auto choice = choose_by_data(given);
+  auto choice =
+      choose_by_data(answered(program, inputs_for(program), program[output].value.type, dataset,
+                              program.outputs(), output));
   if (choice) choice->threshold = threshold_of(program, output);
   return choice;
 }

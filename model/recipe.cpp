@@ -59,23 +59,18 @@ void check_recipe(const QuantizationRecipe& recipe, const std::vector<std::strin
                          "activations with scales from each batch have no integers: expected "
                          "scales EMA, Delayed, LSQ or PACT, got PerBatch");
   settings::require_limits(recipe);
-  for (const LayerBits& each : recipe.layers) {
+  for (size_t k = 0; k < recipe.layers.size(); ++k) {
+    const LayerBits& each = recipe.layers[k];
     naming<ArgumentError>(fmt::format("layers '{}'", printable(each.pattern)), [&] {
       settings::require_limits(QuantizationRecipe{.weight_bits = each.weight_bits,
                                                   .activation_bits = each.activation_bits});
     });
-    const bool found = std::ranges::any_of(
-        weights, [&](const std::string& weight) { return matches(each.pattern, weight); });
-    require<ArgumentError>(found, "no layer has weights '{}'; the nearest are '{}'",
+    const PatternUse use = pattern_use<LayerBits>(recipe.layers, k, weights);
+    require<ArgumentError>(use != PatternUse::None,
+                           "no layer has weights '{}'; the nearest are '{}'",
                            printable(each.pattern), printable(nearest(each.pattern, weights)));
-    const auto before = std::span(recipe.layers.data(), &each);
-    const bool used = std::ranges::any_of(weights, [&](const std::string& weight) {
-      return matches(each.pattern, weight) &&
-             std::ranges::none_of(before, [&](const LayerBits& entry) {
-               return matches(entry.pattern, weight);
-             });
-    });
-    require<ArgumentError>(used, "layers '{}': matches only weights of preceding entries",
+    require<ArgumentError>(use == PatternUse::Used,
+                           "layers '{}': matches only weights of preceding entries",
                            printable(each.pattern));
   }
 }

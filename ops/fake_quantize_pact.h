@@ -22,7 +22,8 @@ struct FakeQuantizePACT {
       .gradient =
           {"dx = dy for 0 <= x < alpha (|x| < alpha for signed ranges), else 0.",
            "dalpha = sum dy over x >= alpha, minus sum dy over x <= -alpha for signed ranges.",
-           "During warm-up and while alpha is 0, alpha follows the data and gets no gradient, and dx = dy for x >= 0 or, signed, everywhere."},
+           "During warm-up and while alpha is 0, alpha follows the data and gets no gradient, "
+           "and dx = dy for x >= 0 or, signed, everywhere."},
       .saves = "x and the scales.",
       .edge_cases = {"An alpha below 0 or not finite stops the step.", "range Full is refused.",
                      "NaN stays NaN and contributes nothing to other gradients.",

@@ -73,19 +73,14 @@ void validate(const ParameterGroup& group) {
 /// those of preceding groups.
 void require_used(std::span<const ParameterGroup> groups, size_t k,
                   const Parameters& parameters) {
-  bool matched = false;
+  std::vector<std::string> names;
   for (const ParameterEntry& entry : parameters.entries()) {
-    if (!entry.trainable() || !matches(groups[k].pattern, entry.name)) continue;
-    matched = true;
-    const auto before = groups.first(k);
-    if (std::ranges::none_of(before, [&](const ParameterGroup& each) {
-          return matches(each.pattern, entry.name);
-        })) {
-      return;
-    }
+    if (entry.trainable()) names.push_back(entry.name);
   }
-  fail<ArgumentError>("ParameterGroup: pattern '{}' matches {}", groups[k].pattern,
-                      matched ? "only parameters of preceding groups" : "no parameter");
+  const PatternUse use = pattern_use(groups, k, names);
+  require<ArgumentError>(
+      use == PatternUse::Used, "ParameterGroup: pattern '{}' matches {}", groups[k].pattern,
+      use == PatternUse::Preceded ? "only parameters of preceding groups" : "no parameter");
 }
 
 bool has_first(const Rule& rule) {

@@ -74,17 +74,14 @@ class Mover {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  /// Returns the permutation of [n, c, h, w] to [n, h, w, c].
-  std::vector<int> last(ProgramNodeId id) const {
-    std::vector<int> all = axes(id);
-    std::rotate(all.begin() + first_axis(id), all.begin() + first_axis(id) + 1, all.end());
-    return all;
-  }
   std::string last_label(ProgramNodeId id) const { return from_[id].label + ".channels_last"; }
   /// Adds `copy`, the input or its codes of [n, c, h, w], as [n, h, w, c].
   ProgramNodeId to_last(ProgramNodeId input, ProgramNodeId copy) {
+    std::vector<int> last = axes(input);
+    const auto begin = last.begin() + first_axis(input);
+    std::rotate(begin, begin + 1, last.end());
     const std::string label = last_label(input);
-    return to_.add(integer::Transpose{{.permutation = last(input)}}, {copy},
+    return to_.add(integer::Transpose{{.permutation = std::move(last)}}, {copy},
                    to_.find(label) ? std::string() : label);
   }
 

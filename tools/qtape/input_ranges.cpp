@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "qtape/core/printable.h"
-#include "qtape/engine/labels.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/feed.h"
 #include "qtape/programs/console/standard_output.h"
 
@@ -47,8 +47,8 @@ void note_narrow_columns(const Model& model, const data::Dataset& set) {
   for (const NodeId id : quantizers(graph)) {
     const Node& input = graph[origin_of(graph, graph[id].operands[0])];
     const auto found = std::ranges::find(inputs, input.label, &FedInput::label);
-    const std::vector<QParams<double>> qparams = qtape::qparams(graph, model.parameters(), id);
     if (found == inputs.end() || !std::holds_alternative<Input>(input.op)) continue;
+    const std::vector<QParams<double>> qparams = qtape::qparams(graph, model.parameters(), id);
     if (qparams.size() != 1 || !seen.insert(input.label).second) continue;
     const std::vector<double> spread =
         spreads(set, columns[static_cast<size_t>(found - inputs.begin())], found->sample);

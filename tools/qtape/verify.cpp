@@ -188,9 +188,8 @@ std::string text_of(const std::vector<Requantization>& requantizations) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Returns the options for a program: of the usual levels those that it has, and random inputs
-/// if there are no data.
-/// Throws ArgumentError for options that only models have.
+/// Returns the options for a program, with random inputs if there are no data. Throws
+/// ArgumentError for options that only models have.
 VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) {
   require<ArgumentError>(command.program.empty(), "--program: {} is itself a program",
                          command.model);
@@ -199,9 +198,6 @@ VerifyCommand for_program(VerifyCommand command, const IntegerProgram& program) 
           std::ranges::count(command.requantizations, program.requantization()) > 0,
       "{} is a program of {}, but --levels and --requantization leave only {}", command.model,
       to_string_view(program.requantization()), text_of(command.requantizations));
-  if (std::ranges::equal(command.levels, default_levels)) {
-    std::erase_if(command.levels, [](Level each) { return each < Level::Reference; });
-  }
   if (!command.random && !command.data.given()) command.random = 1000;
   return command;
 }
