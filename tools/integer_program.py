@@ -47,6 +47,7 @@ OPS = {
     "Conv": {"weights": WEIGHTS, "taps": [1, 1], "stride": [1, 1], "dilation": [1, 1],
              "padding": ("Valid", "Same", "Explicit"), "pads_begin": [0, 0], "pads_end": [0, 0],
              "groups": 1},
+    "MatMul": {"transpose_a": False, "transpose_b": False},
     "Requantize": {"grid": GRID},
     "Lookup": {"grid": GRID, "table": {"u8", "s8", "u16", "s16"}},
     "Add": {"grid": GRID},
@@ -366,6 +367,21 @@ def conv(a, requantization, x):
         return y.reshape(*y.shape[:-2], n)
 
     return products(a.weights, x, grid, multiply)
+
+
+def matmul(a, requantization, x, y):
+    require(min(x.data.ndim, y.data.ndim) >= 2, "operands of fewer than 2 axes")
+    left = np.swapaxes(x.acc, -1, -2) if a.transpose_a else x.acc
+    right = np.swapaxes(y.acc, -1, -2) if a.transpose_b else y.acc
+    shared = right.ndim == 2 and (left.ndim == 2 or not a.transpose_a)
+    fits = left.shape[-1] == right.shape[-2] and (shared or left.shape[:-2] == right.shape[:-2])
+    require(fits, f"codes {list(x.data.shape)} and {list(y.data.shape)}")
+    k = left.shape[-1]
+    ends = [[code - v.grid.zero_point for code in (v.grid.low, v.grid.high)] for v in (x, y)]
+    bound = k * max(abs(p * q) for p, q in itertools.product(*ends))
+    of_16_bits = x.of_16_bits or y.of_16_bits
+    dtype = "s64" if of_16_bits or bound > 2**31 - 1 else "s32"
+    return Value(left @ right, dtype, x.scale * y.scale, of_16_bits=of_16_bits)
 
 
 def requantize(a, requantization, x):
@@ -699,6 +715,7 @@ RULES = {
     "Quantize": ("floats", 1, quantize),
     "Linear": ("codes", 1, linear),
     "Conv": ("codes", 1, conv),
+    "MatMul": ("codes", 2, matmul),
     "Requantize": ("codes accumulators", 1, requantize),
     "Lookup": ("codes", 1, lookup),
     "Add": ("codes", 2, add),

@@ -1,4 +1,4 @@
-// Linear in C99.
+// Linear and MatMul in C99.
 #pragma once
 
 #include <fmt/format.h>
@@ -60,6 +60,34 @@ inline void write(const integer::Linear& op, CNode& node) {
        {"STORE", store.function},
        {"DOT", dot_kernel(node, weights.storage_bits, code, sum)}});
   node.call(dense, node.operands[0], node.result, rows, k, n, w.array, w.row, offsets.array,
+            store.argument);
+}
+
+inline void write(const integer::MatMul& op, CNode& node) {
+  node.own_because = "arm_batch_matmul_s8 is not called";
+  const IntegerValue& a = node.in(0);
+  const IntegerValue& b = node.in(1);
+  const integer::MatMul::Extents e = op.extents(a.type.shape, b.type.shape);
+  const std::string sum(c_type(node.out().type.dtype));
+  const CStore store = node.store(sum);
+  const std::string a_code(c_type(a.type.dtype));
+  const std::string b_code(c_type(b.type.dtype));
+  node.source.kernel("matmul_extents", "");
+  const std::string extents = node.source.constant(
+      node.name, "extents",
+      {.type = node.source.prefix() + "_matmul",
+       .first = "matrices",
+       .words = c_words_of(e.batch, e.m, e.k, e.n, e.a_row, e.a_term, a.zero_point, e.b_matrix,
+                           e.b_term, e.b_column, b.zero_point)});
+  const std::string kernel =
+      node.source.kernel("matmul", fmt::format("{}_{}_{}", a_code, b_code, store.type),
+                         {{"A", a_code},
+                          {"B", b_code},
+                          {"Y", store.type},
+                          {"ACC", sum},
+                          {"TO", store.to},
+                          {"STORE", store.function}});
+  node.call(kernel, node.operands[0], node.operands[1], node.result, "&" + extents,
             store.argument);
 }
 

@@ -16,6 +16,7 @@
 #include "qtape/integer/ops/interpolate.h"
 #include "qtape/integer/ops/linear.h"
 #include "qtape/integer/ops/lookup.h"
+#include "qtape/integer/ops/matmul.h"
 #include "qtape/integer/ops/mean_pool.h"
 #include "qtape/integer/ops/normalize.h"
 #include "qtape/integer/ops/pad.h"
@@ -31,7 +32,8 @@ namespace qtape {
 /// The closed list as a variant.
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
-                 integer::Requantize, integer::Lookup, integer::Add, integer::Sub, integer::Mul,
+                 integer::MatMul, integer::Requantize, integer::Lookup, integer::Add,
+                 integer::Sub, integer::Mul,
                  integer::Constant, integer::Maximum, integer::Minimum, integer::Concat,
                  integer::Slice, integer::Gather, integer::Reshape, integer::Transpose,
                  integer::Structure<MaxPool>, integer::Structure<Upsample>, integer::Pad,

@@ -1,6 +1,7 @@
-// References of integer ops that multiply by constant weights.
+// References of integer ops that sum products of codes.
 #include "qtape/integer/ops/conv.h"
 #include "qtape/integer/ops/linear.h"
+#include "qtape/integer/ops/matmul.h"
 #include "qtape/integer/reference/integers.h"
 #include "qtape/integer/reference/windows.h"
 
@@ -55,6 +56,31 @@ IntegerKernel Linear::reference(const IntegerBinding& b) const {
       y.set(i, sum);
     }
   }};
+}
+
+IntegerKernel MatMul::reference(const IntegerBinding& b) const {
+  const Operand a = operand(b, 0);
+  const Operand c = operand(b, 1);
+  const int64_t m = b.out().type.shape[-2];
+  const int64_t n = b.out().type.shape[-1];
+  const int64_t k = a.shape()[transpose_a ? -2 : -1];
+  const bool shared = c.shape().rank() == 2;
+  return {
+      .run = [this, a, c, m, n, k, shared, y = result(b), elements = b.out().type.elements()] {
+        for (int64_t i = 0; i < elements; ++i) {
+          const int64_t matrix = i / (m * n);
+          const int64_t row = i / n % m;
+          const int64_t column = i % n;
+          int64_t sum = 0;
+          for (int64_t t = 0; t < k; ++t) {
+            const int64_t at_a = matrix * m * k + (transpose_a ? t * m + row : row * k + t);
+            const int64_t at_c =
+                (shared ? 0 : matrix * k * n) + (transpose_b ? column * k + t : t * n + column);
+            sum += a.difference(at_a) * c.difference(at_c);
+          }
+          y.set(i, sum);
+        }
+      }};
 }
 
 IntegerKernel Conv::reference(const IntegerBinding& b) const {

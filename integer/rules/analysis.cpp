@@ -104,7 +104,8 @@ class GrowingAnalysis::Analyzer {
 
   IntegerForm accumulators() const {
     IntegerForm result{.kind = IntegerKind::Accumulators, .source = id_};
-    if (weights_operand(node().op)) result.product = id_;
+    const auto weights = weights_operand(node().op);
+    if (weights && operand(*weights).kind == IntegerKind::Weight) result.product = id_;
     if (adds_bias(node().op)) {
       result.product = operand(0).product;
       result.bias = added(node().operands[1]);

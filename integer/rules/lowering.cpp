@@ -94,13 +94,15 @@ class Lowering {
     return op;
   }
 
+  /// Returns the sums of an op without constant factors.
   LoweredOp sum(NodeId id) const {
     const std::vector<NodeId>& all = node(id).operands;
     LoweredOp op{.emitter = LoweredOp::Emitter::ByRule,
                  .node = id,
-                 .operands = {all[0]},
+                 .operands = all,
                  .numbers = {.x = shape(all[0])}};
     if (const auto numbers = norm_of(node(id).op)) {
+      op.operands.resize(1);
       op.norm = {*numbers, {all.begin() + 1, all.end()}};
     }
     return op;

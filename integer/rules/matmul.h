@@ -1,7 +1,11 @@
-// MatMul: products of codes with constant weights.
+// MatMul: products of codes with constant weights, or of two operands that depend on inputs.
 #pragma once
 
+#include <algorithm>
+
+#include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/weights.h"
+#include "qtape/kernels/quantize/requantize.h"
 
 namespace qtape {
 
@@ -20,11 +24,7 @@ struct IntegerRule<MatMul> {
           "weights must be operand 'b' of a product; here operand 'a' depends on no input",
           "swap the operands");
     }
-    if (!operands.constant(1)) {
-      return refusal(
-          "both operands depend on inputs, but integer products need constant weights",
-          "end the model before it");
-    }
+    if (!operands.constant(1)) return classify_codes_product(op, operands);
     if (operands.form(1).kind != IntegerKind::Weight) return operands.refuse_unquantized(1);
     if (!operands.form(0).is_plain_codes()) return operands.refuse(0);
     if (op.transpose_a) {
@@ -38,8 +38,37 @@ struct IntegerRule<MatMul> {
     return classify_product(operands, 1, layout(op, w));
   }
 
-  static IntegerOp emit(const MatMul&, const Numbers& numbers) {
-    return integer::Linear{.weights = numbers.weights};
+  static IntegerOp emit(const MatMul& op, const Numbers& numbers) {
+    const bool constant = numbers.weights.shape.rank() > 0;
+    if (constant) return integer::Linear{.weights = numbers.weights};
+    return integer::MatMul{op.transpose_a, op.transpose_b};
+  }
+
+ private:
+  /// Products of two operands that depend on inputs.
+  static Verdict classify_codes_product(const MatMul& op, const Operands& operands) {
+    for (size_t k = 0; k < 2; ++k) {
+      if (!operands.form(k).is_plain_codes()) return operands.refuse(k);
+    }
+    const int64_t terms = operands.shape(0)[op.transpose_a ? -2 : -1];
+    if (terms > kernels::max_terms) {
+      return refusal(fmt::format("accumulators may have at most 2^23 terms, got {}", terms),
+                     "sum fewer products at once");
+    }
+    constexpr int64_t limit = int64_t{1} << 47;
+    const int64_t product = span_of(operands, 0) * span_of(operands, 1);
+    if (terms * product >= limit) {
+      return refusal(
+          fmt::format("sums of {} products of up to {} may reach 2^47", terms, product),
+          "quantize an operand to 8 bits");
+    }
+    return {.is = Verdict::Is::Accumulators};
+  }
+
+  /// Returns the largest difference of two codes of operand k.
+  static int64_t span_of(const Operands& operands, size_t k) {
+    const CodeLimits limits = grid_of(operands.graph(), operands.form(k).quantizer).limits;
+    return int64_t{limits.q_max} - limits.q_min;
   }
 };
 

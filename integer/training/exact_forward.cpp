@@ -90,20 +90,23 @@ void ExactForward::bind_indices(NodeId id) {
 
 IntegerValue ExactForward::accumulators(NodeId source) {
   const LoweredOp& op = lowered(source);
-  const NodeId operand = op.operands[0];
-  IntegerValue x = value(form(operand).source).value;
   if (op.weights) {
+    const IntegerValue& x = value(form(op.operands[0]).source).value;
     const bool wide = size_of(x.type.dtype) > 1;
     return {.type = {DType::S32, node(source).type.shape},
             .scales = std::vector<double>(static_cast<size_t>(op.weights->layout.outputs), 1.0),
             .accumulator = wide ? Accumulator::S64 : Accumulator::S32};
   }
-  // The sums must fit for any zero point.
-  x.type.shape = node(operand).type.shape;
-  x.zero_point = 0;
-  x.high -= x.low;
-  x.low = -x.high;
-  const IntegerValue inputs[] = {x};
+  std::vector<IntegerValue> inputs;
+  for (const NodeId operand : op.operands) {
+    IntegerValue x = value(form(operand).source).value;
+    // The sums must fit for any zero point.
+    x.type.shape = node(operand).type.shape;
+    x.zero_point = 0;
+    x.high -= x.low;
+    x.low = -x.high;
+    inputs.push_back(std::move(x));
+  }
   return std::visit([&](const auto& each) { return each.infer(inputs); },
                     emit(graph(), op, op.numbers));
 }

@@ -137,32 +137,37 @@ void OnnxOperators::gather_values() {
   give(to.reshaped_later(a, shape));
 }
 
-void MoveOperators::split() {
-  const int64_t along = node.integer("axis", 0);
+std::vector<int64_t> OnnxOperators::split_sizes(int64_t extent) {
   (void)node.has("num_outputs");
   const auto given = to.integers_or(node, "split", 1);
-  const OnnxValue a = addressed();
-  const int axis = onnx_axis(along, a.rank());
-  require<OnnxMixedSamples>(axis != 0, "axis 0 would split the batch");
-  const int64_t extent = a.shape[static_cast<size_t>(axis)];
   const int64_t each = (extent + node.outputs() - 1) / node.outputs();
   std::vector<int64_t> sizes = given.value_or(std::vector<int64_t>());
   for (int k = 0; !given && k < node.outputs(); ++k) {
     sizes.push_back(std::min(each, extent - each * k));
   }
+  int64_t left = extent;
+  bool fits = sizes.size() == static_cast<size_t>(node.outputs());
+  for (const int64_t size : sizes) {
+    fits = fits && size >= 1 && size <= left;
+    left -= fits ? size : 0;
+  }
+  require<FormatError>(fits && left == 0, "{} does not split an extent of {} among {} outputs",
+                       extents_text(sizes), extent, node.outputs());
+  return sizes;
+}
+
+void MoveOperators::split() {
+  const int64_t along = node.integer("axis", 0);
+  const OnnxValue a = addressed();
+  const int axis = onnx_axis(along, a.rank());
+  require<OnnxMixedSamples>(axis != 0, "axis 0 would split the batch");
   int64_t begin = 0;
+  const std::vector<int64_t> sizes = split_sizes(a.shape[static_cast<size_t>(axis)]);
   for (size_t k = 0; k < sizes.size(); ++k) {
-    const int64_t size = sizes[k];
-    const bool last = k + 1 == sizes.size();
-    require<FormatError>(size >= 1 && size <= extent - begin &&
-                             (!last || begin + size == extent) &&
-                             sizes.size() == static_cast<size_t>(node.outputs()),
-                         "{} does not split an extent of {} among {} outputs",
-                         extents_text(sizes), extent, node.outputs());
     if (to.is_needed(node.output(static_cast<int>(k)))) {
-      give(to.taken(a, axis, begin, 1, size), static_cast<int>(k));
+      give(to.taken(a, axis, begin, 1, sizes[k]), static_cast<int>(k));
     }
-    begin += size;
+    begin += sizes[k];
   }
 }
 

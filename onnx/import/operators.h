@@ -81,6 +81,18 @@ struct OnnxOperators {
   /// Returns the steps of the rows of operands, or 0.
   int64_t row_steps() const;
   void convert_step_rows();
+  /// Sets the output to `a`, whose batch may be on any axis, in another shape with the same
+  /// order of elements. `batch`: the axis of the batch in `shape`.
+  void give_reshaped(const OnnxValue& a, std::vector<int64_t> shape, int batch);
+  /// Sets the output to `a` in the shape of a Reshape: axes before the batch and those after it
+  /// are reshaped by themselves, but the axis of the batch may take rows from the axes after
+  /// it, or leave them rows. `literal`: an extent of 0 does not copy that of `a`.
+  void reshape_sequences(const OnnxValue& a, std::vector<int64_t> shape, bool literal);
+  /// Returns [batch * rows, extents before the batch, the others] of `a`, whose axis of the
+  /// batch has that many rows for each sample then.
+  NodeId with_rows(const OnnxValue& a, int64_t rows);
+  /// Returns the extents of the outputs of a Split of `extent` elements.
+  std::vector<int64_t> split_sizes(int64_t extent);
   /// Sets the output to `a` with its steps joined with the batch, if `shape` does that.
   bool join_steps(const OnnxValue& a, const std::vector<int64_t>& shape);
   void split_steps(const OnnxValue& a);

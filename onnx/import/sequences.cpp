@@ -20,6 +20,7 @@ struct SequenceOperators : OnnxOperators {
   void reshape();
   void gather();
   void slice();
+  void split();
   void concat();
   void shape();
 
@@ -28,27 +29,12 @@ struct SequenceOperators : OnnxOperators {
     settle();
     return to.value(node, k);
   }
-  void give_reshaped(const OnnxValue& from, std::vector<int64_t> shape, int batch);
 };
 
 /// Returns the axis of the stored value, whose first axis is the batch.
 int stored_axis(const OnnxValue& a, int axis) {
   if (axis == a.batch) return 0;
   return axis < a.batch ? axis + 1 : axis;
-}
-
-std::vector<int64_t> stored_extents(const std::vector<int64_t>& shape, int batch) {
-  std::vector<int64_t> extents = {-1};
-  for (int k = 0; k < std::ssize(shape); ++k) {
-    if (k != batch) extents.push_back(shape[static_cast<size_t>(k)]);
-  }
-  return extents;
-}
-
-int64_t product_of(const std::vector<int64_t>& shape, int begin, int end) {
-  int64_t result = 1;
-  for (int k = begin; k < end; ++k) result *= shape[static_cast<size_t>(k)];
-  return result;
 }
 
 }  // namespace
@@ -76,17 +62,6 @@ void SequenceOperators::transpose() {
     }
   }
   result.id = to.permuted(a.id, std::move(stored));
-  give(std::move(result));
-}
-
-/// Gives the elements of `from` in another shape with the same order.
-void SequenceOperators::give_reshaped(const OnnxValue& from, std::vector<int64_t> shape,
-                                      int batch) {
-  OnnxValue result{.id = from.id, .shape = std::move(shape)};
-  result.batch = batch;
-  if (stored_extents(from.shape, from.batch) != stored_extents(result.shape, batch)) {
-    result.id = to.add(Reshape{.shape = stored_extents(result.shape, batch)}, {from.id});
-  }
   give(std::move(result));
 }
 
@@ -131,42 +106,9 @@ void SequenceOperators::unsqueeze() {
   give_reshaped(a, std::move(shape), batch);
 }
 
-/// Reshapes the axes before the batch, and those after it, by themselves. The batch keeps its
-/// rows for each sample.
 void SequenceOperators::reshape() {
   const bool literal = node.integer("allowzero", 0) != 0;
-  std::vector<int64_t> shape = to.integers(node, 1);
-  const OnnxValue a = any(0);
-  if (join_steps(a, shape)) return;
-  const int64_t rows = a.shape[static_cast<size_t>(a.batch)];
-  int batch = -1;
-  for (int k = 0; k < std::ssize(shape); ++k) {
-    int64_t& extent = shape[static_cast<size_t>(k)];
-    const bool copied = extent == 0 && !literal;
-    require<FormatError>(!copied || k < a.rank(),
-                         "extent {} is 0, but the input has no such axis", k);
-    const bool declared = to.declared_batch() > 0 && extent == to.declared_batch() * rows;
-    const bool marks = is_batch(extent) || (k == a.batch && (copied || declared));
-    require<OnnxMixedSamples>(
-        !marks || (batch < 0 && (!is_batch(extent) || batch_factor(extent) == rows)),
-        "reshaping {} to {} would mix samples", extents_text(a.shape), extents_text(shape));
-    if (copied) extent = a.shape[static_cast<size_t>(k)];
-    if (!marks) continue;
-    batch = k;
-    extent = rows;
-  }
-  require<OnnxMixedSamples>(batch >= 0, "reshaping to {} would mix samples",
-                            extents_text(shape));
-  for (const auto& [begin, end, from, to_end] :
-       {std::array{0, batch, 0, a.batch},
-        std::array{batch + 1, static_cast<int>(shape.size()), a.batch + 1, a.rank()}}) {
-    const auto first = shape.begin() + begin, last = shape.begin() + end;
-    const int64_t elements = product_of(a.shape, from, to_end);
-    require<OnnxMixedSamples>(onnx_fill(std::span(first, last), elements),
-                              "reshaping {} to {} would mix samples", extents_text(a.shape),
-                              extents_text(shape));
-  }
-  give_reshaped(a, std::move(shape), batch);
+  reshape_sequences(any(0), to.integers(node, 1), literal);
 }
 
 /// Selects one index of an axis, which is removed, or consecutive ones.
@@ -233,6 +175,25 @@ void SequenceOperators::slice() {
   give(std::move(a));
 }
 
+void SequenceOperators::split() {
+  const int64_t along = node.integer("axis", 0);
+  const OnnxValue a = any(0);
+  const int axis = onnx_axis(along, a.rank());
+  require<OnnxMixedSamples>(axis != a.batch, "axis {} would split the batch", axis);
+  int64_t begin = 0;
+  const std::vector<int64_t> sizes = split_sizes(a.shape[static_cast<size_t>(axis)]);
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    const int64_t end = begin + sizes[k];
+    if (to.is_needed(node.output(static_cast<int>(k)))) {
+      OnnxValue part = a;
+      part.shape[static_cast<size_t>(axis)] = sizes[k];
+      part.id = to.add(Slice{.axis = stored_axis(a, axis), .begin = begin, .end = end}, {a.id});
+      give(std::move(part), static_cast<int>(k));
+    }
+    begin = end;
+  }
+}
+
 void SequenceOperators::concat() {
   const int64_t given = node.integer("axis", 0);
   OnnxValue result = any(0);
@@ -273,6 +234,7 @@ constexpr OnnxOperator sequence_rows[] = {{"Transpose", convert<&SequenceOperato
                                           {"Reshape", convert<&SequenceOperators::reshape>},
                                           {"Gather", convert<&SequenceOperators::gather>},
                                           {"Slice", convert<&SequenceOperators::slice>},
+                                          {"Split", convert<&SequenceOperators::split>},
                                           {"Concat", convert<&SequenceOperators::concat>},
                                           {"Shape", convert<&SequenceOperators::shape>}};
 

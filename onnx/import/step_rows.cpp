@@ -25,18 +25,21 @@ int64_t elements_of(std::span<const int64_t> extents) {
 }  // namespace
 
 bool OnnxOperators::join_steps(const OnnxValue& a, const std::vector<int64_t>& shape) {
-  if (a.batch != 1 || a.shape[1] != 1 || shape.empty()) return false;
+  if (a.batch != 1 || shape.empty()) return false;
   const int64_t steps = a.shape[0], samples = to.declared_batch();
+  // With one sample, a number of steps before other axes is also the axis before the batch.
+  const bool declared = samples > 1 || (samples == 1 && shape.size() <= 2);
   const bool joined = is_batch(shape[0])
                           ? batch_factor(shape[0]) == steps
-                          : shape[0] == -1 || (samples > 0 && shape[0] == steps * samples);
+                          : shape[0] == -1 || (declared && shape[0] == steps * samples);
   std::vector<int64_t> rest(shape.begin() + 1, shape.end());
-  if (!joined || !completes(rest, elements_of(std::span(a.shape).subspan(2)))) return false;
+  if (!joined || !completes(rest, elements_of(std::span(a.shape).subspan(1)))) return false;
   if (shape[0] == -1 && std::ranges::find(shape.begin() + 1, shape.end(), -1) != shape.end())
     return false;
   std::vector<int64_t> stored = rest;
   stored.insert(stored.begin(), -1);
-  OnnxValue result{.id = to.add(Reshape{.shape = stored}, {a.id}), .shape = std::move(rest)};
+  const NodeId rows = to.add(Reshape{.shape = stored}, {with_rows(a, 1)});
+  OnnxValue result{.id = rows, .shape = std::move(rest)};
   result.shape.insert(result.shape.begin(), steps);
   result.steps = steps;
   give(std::move(result));

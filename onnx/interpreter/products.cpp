@@ -9,21 +9,27 @@
 namespace qtape::interpreter {
 namespace {
 
-/// Returns a [..., k] times b [k, n].
+/// Returns a [..., m, k] times b [..., k, n] with the same leading extents, or [k, n].
 template <class T>
 OnnxArray product(const Call& c, const std::vector<T>& a, const std::vector<T>& b) {
   const Extents& left = c.in(0).shape;
   const Extents& right = c.in(1).shape;
-  require<FormatError>(!left.empty() && right.size() == 2 && left.back() == right[0],
-                       "the extents of the operands do not match");
-  const auto k = static_cast<size_t>(right[0]), n = static_cast<size_t>(right[1]);
+  const bool shared = right.size() == 2;
+  require<FormatError>(
+      !left.empty() && right.size() >= 2 && left.back() == right.end()[-2] &&
+          (shared || (left.size() == right.size() &&
+                      std::equal(left.begin(), left.end() - 2, right.begin()))),
+      "the extents of the operands do not match");
+  const auto k = static_cast<size_t>(left.back()), n = static_cast<size_t>(right.back());
+  const size_t rows = shared ? 0 : static_cast<size_t>(left.end()[-2]);  // of a matrix
   Extents shape = left;
-  shape.back() = right[1];
+  shape.back() = right.back();
   std::vector<T> y;
   for (size_t row = 0; k > 0 && row < a.size() / k; ++row) {
+    const size_t matrix = shared ? 0 : row / rows * k * n;
     std::vector<Sum<T>> sums(n, 0);
     for (size_t i = 0; i < k; ++i) {
-      for (size_t j = 0; j < n; ++j) sums[j] += Sum<T>{a[row * k + i]} * b[i * n + j];
+      for (size_t j = 0; j < n; ++j) sums[j] += Sum<T>{a[row * k + i]} * b[matrix + i * n + j];
     }
     for (const Sum<T> sum : sums) y.push_back(static_cast<T>(sum));
   }

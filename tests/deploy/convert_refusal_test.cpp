@@ -140,11 +140,13 @@ TEST_CASE("convert: shapes and grids that have no integers are refused") {
 }
 
 TEST_CASE("convert: products of what are no weights are refused for what they are") {
-  refused(
-      "cannot convert 1 node: MatMul %3 'y' (%2 'a.quantized' f32[2, 3], %2 'a.quantized' f32[2, 3]): both operands depend on inputs, but integer products need constant weights: end the model before it",
+  refused_because(
+      "sums of 40000 products of up to 4294705156 may reach 2^47: quantize an operand to 8 bits",
       [](SmallNet& n) {
-        const NodeId a = n.codes();
-        return n.add(MatMul{.transpose_b = true}, {a, a}, "y");
+        const NodeId a = n.codes(ema.with(&FakeQuantize::bits, 16));
+        const NodeId b =
+            n.add(Upsample{.factor = {40000}}, {n.add(Reshape{.shape = {2, 1, 3}}, {a})});
+        return n.add(MatMul{.transpose_a = true}, {b, b}, "y");
       });
   refused_because(
       "weights must be operand 'b' of a product; here operand 'a' depends on no input: swap the operands",

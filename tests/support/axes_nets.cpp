@@ -1,5 +1,5 @@
 // Nets of ops over axes: moves, resizing, pools, rows of tables, norms, pairs of broadcast
-// shapes and functions.
+// shapes, products of matrices and functions.
 #include <algorithm>
 #include <numeric>
 
@@ -55,7 +55,7 @@ class AxesNet : NetDraws {
   int axis(NodeId x) { return 1 + static_cast<int>(below(shape(x).rank() - 1)); }
 
   NodeId step(NodeId x) {
-    switch (below(9)) {
+    switch (below(10)) {
       case 0:
       case 1:
         return moved(x);
@@ -69,6 +69,8 @@ class AxesNet : NetDraws {
         return pooled(x);
       case 7:
         return looked_up(x);
+      case 8:
+        return multiplied(x);
       default:
         return paired(x);
     }
@@ -215,6 +217,25 @@ class AxesNet : NetDraws {
       extents.push_back(below(2) == 0 ? 1 : shape(x)[k]);
     }
     return quantized(constant(Shape(extents)));
+  }
+
+  /// Multiplies x by a selection of its own rows or columns.
+  NodeId multiplied(NodeId x) {
+    const int rank = shape(x).rank();
+    const NodeId y = below(2) == 0 ? x : quantized(x);
+    switch (below(3)) {
+      case 0:
+        return quantized(MatMul{.transpose_b = true}, {x, gathered(y, rank - 2)});
+      case 1:
+        return quantized(MatMul{.transpose_a = true}, {gathered(x, rank - 1), y});
+      default: {
+        std::vector<int> axes(static_cast<size_t>(rank));
+        std::iota(axes.begin(), axes.end(), 0);
+        std::swap(axes[axes.size() - 2], axes.back());
+        const NodeId z = gathered(graph_.add(Transpose{.permutation = axes}, {y}), rank - 1);
+        return quantized(MatMul{}, {x, z});
+      }
+    }
   }
 
   NodeId paired(NodeId x) {

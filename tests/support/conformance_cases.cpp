@@ -321,7 +321,7 @@ ConformanceCase mixed(Requantization requantization) {
                        "Codes of 8 and 16 bits together, and their accumulators after moves",
                        requantization);
   Draws draws(14);
-  const auto codes = [&](const char* label, const Shape& shape, const CodeGrid& grid) {
+  const auto codes = [&](const std::string& label, const Shape& shape, const CodeGrid& grid) {
     return b.random_codes(draws, label, shape, grid, {grid.low, grid.high});
   };
   const CodeGrid fine = whole_grid(DType::S16, double{0.00019f}, 11);
@@ -394,6 +394,41 @@ ConformanceCase broadcasts(Requantization requantization) {
   const ProgramNodeId z = b.random_codes(draws, "high", {6}, {DType::S8, 0.25, 3, -10, 90});
   b.add(integer::Maximum{}, {x, z});
   b.add(integer::Minimum{}, {x, z});
+  return b.done();
+}
+
+/// Products of two matrices of codes, stored either way, with one matrix b or one for each a.
+ConformanceCase matrices(Requantization requantization) {
+  ConformanceBuilder b(named("matrices", requantization),
+                       "MatMul of codes of one or two dtypes, and its sums as codes",
+                       requantization);
+  Draws draws(14);
+  const CodeGrid bytes = whole_grid(DType::U8, double{0.021f}, 120);
+  const CodeGrid narrow{DType::S8, double{0.0137f}, -9, -100, 90};
+  const CodeGrid wide = whole_grid(DType::S16, double{0.00012f}, -7);
+  const auto codes = [&](const std::string& label, const Shape& shape, const CodeGrid& grid) {
+    return b.random_codes(draws, label, shape, grid, {grid.low, grid.high});
+  };
+  for (const auto& [left, right] :
+       {std::pair(bytes, narrow), std::pair(wide, bytes), std::pair(wide, wide)}) {
+    const auto named = [&](const char* label) {
+      return fmt::format("{} of {} and {}", label, to_string_view(left.dtype),
+                         to_string_view(right.dtype));
+    };
+    const ProgramNodeId a = codes(named("a"), {2, 2, 3}, left);
+    const ProgramNodeId sums[] = {
+        b.add(integer::MatMul{}, {a, codes(named("b"), {2, 3, 4}, right)}),
+        b.add(integer::MatMul{.transpose_b = true},
+              {a, codes(named("rows"), {2, 2, 3}, right)}),
+        b.add(integer::MatMul{.transpose_a = true},
+              {a, codes(named("columns"), {2, 2, 2}, right)}),
+        b.add(integer::MatMul{}, {a, codes(named("shared"), {3, 2}, right)})};
+    for (const ProgramNodeId y : sums) {
+      const double reach = static_cast<double>(b.value(y).high - b.value(y).low);
+      const auto scale = static_cast<float>(b.value(y).scales[0] * reach / 400);
+      b.requantize(y, {whole_grid(DType::S8, double{scale}, 3)});
+    }
+  }
   return b.done();
 }
 
@@ -688,6 +723,7 @@ std::vector<ConformanceCase> conformance_cases() {
     all.push_back(additions(requantization));
     all.push_back(mixed(requantization));
     all.push_back(broadcasts(requantization));
+    all.push_back(matrices(requantization));
     all.push_back(totals(requantization));
     all.push_back(norms(requantization));
     all.push_back(network(requantization));

@@ -177,7 +177,10 @@ OpCase mat_mul() {
         const NodeId y =
             graph.add(MatMul{}, {add_quantizer(graph, x, ema, "x"),
                                  add_quantizer(graph, w, FakeQuantize{.axis = 1}, "w")});
-        graph.set_outputs({y});
+        const NodeId q = add_quantizer(graph, y, ema, "y");
+        const NodeId rows = graph.add(Reshape{.shape = {-1, 1, 5}}, {q});
+        const NodeId outer = graph.add(MatMul{.transpose_a = true}, {rows, rows});
+        graph.set_outputs({y, outer});
         return y;
       }),
       .refusals = {{plain, {f32({2}), f32({2, 3})}, "operands need rank >= 2, got 1 and 2"},

@@ -1,10 +1,11 @@
-// Products with weights in ONNX.
+// Products in ONNX.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "qtape/core/error.h"
 #include "qtape/integer/ops/integer_ops.h"
@@ -46,6 +47,33 @@ inline Written write(const integer::Linear& op, OnnxProgram& p) {
   const auto [w, w_zero] = p.unsigned_weights({k, n}, columns);
   return {p.with_bias(p.to.apply("MatMulInteger", {x, w, x_zero, w_zero}, p.named("products")),
                       op.weights, false)};
+}
+
+namespace {
+
+/// Adds operand `i` with the last two axes exchanged if `swap`.
+std::string matrices(OnnxProgram& p, size_t i, bool swap) {
+  const std::string x = p.channels_last(i);
+  if (!swap) return x;
+  std::vector<int64_t> axes(static_cast<size_t>(p.in(i).type.shape.rank()));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  std::swap(axes.end()[-1], axes.end()[-2]);
+  return p.transposed(x, axes);
+}
+
+}  // namespace
+
+inline Written write(const integer::MatMul& op, OnnxProgram& p) {
+  const std::string a = matrices(p, 0, op.transpose_a);
+  const std::string b = matrices(p, 1, op.transpose_b);
+  if (p.in_floats()) {
+    return {p.to.apply("MatMul", {p.dequantized(a, p.in(0)), p.dequantized(b, p.in(1))},
+                       p.named("sum"))};
+  }
+  check(p.out().type.dtype == DType::S32, "ONNX adds products in 32 bits");
+  const auto [x, x_zero] = p.unsigned_codes(a, p.in(0));
+  const auto [y, y_zero] = p.unsigned_codes(b, p.in(1));
+  return {p.to.apply("MatMulInteger", {x, y, x_zero, y_zero}, p.named("products"))};
 }
 
 inline Written write(const integer::Conv& op, OnnxProgram& p) {

@@ -1,0 +1,118 @@
+// Reshapes of values whose batch is not their first axis. The axis of the batch may have
+// several rows for each sample, such as the heads of attention.
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "qtape/core/error.h"
+#include "qtape/onnx/import/operators.h"
+
+namespace qtape {
+namespace {
+
+std::vector<int64_t> stored_extents(const std::vector<int64_t>& shape, int batch) {
+  std::vector<int64_t> extents = {-1};
+  for (int k = 0; k < std::ssize(shape); ++k) {
+    if (k != batch) extents.push_back(shape[static_cast<size_t>(k)]);
+  }
+  return extents;
+}
+
+int64_t product_of(const std::vector<int64_t>& shape, int begin, int end) {
+  int64_t result = 1;
+  for (int k = begin; k < end; ++k) result *= shape[static_cast<size_t>(k)];
+  return result;
+}
+
+/// The axis of the batch in the shape of a Reshape.
+struct BatchPlace {
+  int axis = -1;
+  int64_t rows = 0;  ///< for each sample
+};
+
+/// Returns the rows that extent `extent` of axis `axis` has for each of the `samples` of a file
+/// with a fixed batch; 0 if it cannot be the batch axis of a reshaped `a`.
+int64_t declared_rows(const OnnxValue& a, const std::vector<int64_t>& shape, int axis,
+                      int64_t samples) {
+  const int64_t extent = shape[static_cast<size_t>(axis)];
+  if (axis != a.batch || samples <= 0 || extent <= 0 || extent % samples != 0) return 0;
+  const int64_t rows = extent / samples;
+  if (rows == a.shape[static_cast<size_t>(axis)]) return rows;
+  const bool follows = product_of(shape, 0, axis) == product_of(a.shape, 0, axis);
+  return follows && product_of(a.shape, axis, a.rank()) % rows == 0 ? rows : 0;
+}
+
+/// Finds the axis of the batch, and replaces extents of 0 by those of `a`. Throws
+/// OnnxMixedSamples if there is not exactly one.
+BatchPlace find_batch(const OnnxValue& a, std::vector<int64_t>& shape, bool literal,
+                      int64_t samples) {
+  BatchPlace found;
+  for (int k = 0; k < std::ssize(shape); ++k) {
+    int64_t& extent = shape[static_cast<size_t>(k)];
+    const bool copied = extent == 0 && !literal;
+    require<FormatError>(!copied || k < a.rank(),
+                         "extent {} is 0, but the input has no such axis", k);
+    if (copied) extent = a.shape[static_cast<size_t>(k)];
+    const int64_t rows = is_batch(extent)         ? batch_factor(extent)
+                         : copied && k == a.batch ? extent
+                                                  : declared_rows(a, shape, k, samples);
+    if (rows == 0) continue;
+    require<OnnxMixedSamples>(found.axis < 0, "reshaping {} to {} would mix samples",
+                              extents_text(a.shape), extents_text(shape));
+    found = {k, rows};
+  }
+  require<OnnxMixedSamples>(found.axis >= 0, "reshaping to {} would mix samples",
+                            extents_text(shape));
+  return found;
+}
+
+}  // namespace
+
+void OnnxOperators::give_reshaped(const OnnxValue& from, std::vector<int64_t> shape,
+                                  int batch) {
+  OnnxValue result{.id = from.id, .shape = std::move(shape)};
+  result.batch = batch;
+  const auto extents = stored_extents(result.shape, batch);
+  const Shape& stored = to.graph()[from.id].type.shape;
+  if (!std::ranges::equal(stored.extents().subspan(1), std::span(extents).subspan(1))) {
+    result.id = to.add(Reshape{.shape = extents}, {from.id});
+  }
+  give(std::move(result));
+}
+
+NodeId OnnxOperators::with_rows(const OnnxValue& a, int64_t rows) {
+  const int64_t own = a.shape[static_cast<size_t>(a.batch)];
+  if (own == rows) return a.id;
+  const int64_t before = product_of(a.shape, 0, a.batch);
+  const int64_t all = product_of(a.shape, a.batch, a.rank());
+  const auto exchanged = [&](NodeId id, int64_t first, int64_t second, int64_t last) {
+    id = to.add(Reshape{.shape = {-1, first, second, last}}, {id});
+    return to.permuted(id, {0, 2, 1, 3});
+  };
+  NodeId id = a.id;
+  if (own > 1) id = exchanged(id, own, before, all / own);
+  if (rows > 1) id = exchanged(id, before, rows, all / rows);
+  return to.add(Reshape{.shape = {-1, before, all / rows}}, {id});
+}
+
+void OnnxOperators::reshape_sequences(const OnnxValue& a, std::vector<int64_t> shape,
+                                      bool literal) {
+  if (join_steps(a, shape)) return;
+  const std::vector<int64_t> given = shape;
+  const BatchPlace batch = find_batch(a, shape, literal, to.declared_batch());
+  const int64_t all = product_of(a.shape, a.batch, a.rank());
+  shape[static_cast<size_t>(batch.axis)] = batch.rows;
+  bool fits = all % batch.rows == 0;
+  for (const auto& [begin, end, elements] :
+       {std::array<int64_t, 3>{0, batch.axis, product_of(a.shape, 0, a.batch)},
+        std::array<int64_t, 3>{batch.axis + 1, std::ssize(shape), all / batch.rows}}) {
+    fits = fits && onnx_fill(std::span(shape.begin() + begin, shape.begin() + end), elements);
+  }
+  require<OnnxMixedSamples>(fits, "reshaping {} to {} would mix samples", extents_text(a.shape),
+                            extents_text(given));
+  OnnxValue from = a;
+  from.id = with_rows(a, batch.rows);
+  give_reshaped(from, std::move(shape), batch.axis);
+}
+
+}  // namespace qtape
