@@ -19,4 +19,10 @@ void extend_constant(const Graph& graph, std::vector<bool>& constant) {
   }
 }
 
+bool is_additive_mask(std::span<const float> values) {
+  const auto masked = [](float each) { return each <= -1e4f; };
+  return std::ranges::all_of(values, [&](float v) { return v == 0 || masked(v); }) &&
+         std::ranges::any_of(values, masked) && !std::ranges::all_of(values, masked);
+}
+
 }  // namespace qtape

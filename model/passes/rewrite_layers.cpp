@@ -16,6 +16,7 @@
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/fold_batch_norm.h"
 #include "qtape/model/passes/last_softmax.h"
+#include "qtape/model/passes/score_mask.h"
 #include "qtape/model/passes/sub_pixel.h"
 
 namespace qtape {
@@ -65,17 +66,36 @@ NodeId add_border(Graph& graph, NodeId x, Pad pad, const std::string& label) {
   return graph.add(Affine{.offset = value}, {graph.add(pad, {shifted})}, label);
 }
 
+/// Adds x with elements that a mask leaves out replaced by others of their row, which do not
+/// change its maximum.
+NodeId add_counted(Graph& graph, NodeId x, const ScoreMask& mask) {
+  const Shape shape = graph[x].type.shape;
+  std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
+  extents[0] = -1;
+  std::vector<int64_t> joined(extents.begin(), extents.end() - 1);
+  joined.back() = mask.rows * mask.columns;
+  const Gather gather{.axis = -1, .indices = mask.counted_places()};
+  const NodeId places = graph.add(gather, {graph.add(Reshape{.shape = joined}, {x})});
+  return graph.add(Reshape{.shape = extents}, {places});
+}
+
 /// Max, differences, exponentials and their sum for a Softmax of x along `axis`.
 struct SoftmaxParts {
   NodeId shifted;      ///< x - max(x)
-  NodeId exponential;  ///< exp(shifted)
+  NodeId exponential;  ///< exp(shifted), 0 where a mask leaves out elements
   NodeId sum;          ///< sum(exponential), at least 1; its extent along the axis is 1
 
-  SoftmaxParts(Graph& graph, NodeId x, int axis, const std::string& name) {
+  SoftmaxParts(Graph& graph, NodeId x, int axis, const std::string& name,
+               const std::optional<ScoreMask>& mask) {
     const std::vector<int> axes = {axis};
+    if (mask) x = add_counted(graph, x, *mask);
     const NodeId largest = graph.add(Max{.axes = axes, .keep_dims = true}, {x});
     shifted = graph.add(Sub{}, {x, largest}, name + ".shifted");
     exponential = graph.add(Exp{}, {shifted}, name + ".exp");
+    if (mask) {
+      const NodeId factors = graph.add(Constant{.value = mask->factors()}, {}, name + ".mask");
+      exponential = graph.add(Mul{}, {exponential, factors}, name + ".masked");
+    }
     const NodeId total =
         graph.add(Sum{.axes = axes, .keep_dims = true}, {exponential}, name + ".sum");
     // Rounded terms may sum to less than the 1 of the largest element. A function precedes the
@@ -89,8 +109,9 @@ struct SoftmaxParts {
 /// Copies a graph with quotients, borders, Softmax and LogSoftmax as layers that have integers.
 class Tables {
  public:
-  explicit Tables(const Graph& graph)
+  Tables(const Graph& graph, const Parameters& parameters)
       : graph_(graph),
+        parameters_(parameters),
         constant_(constant_nodes(graph)),
         replaceable_(replaceable_nodes(graph)),
         answered_(needed_for(graph, graph.answers())),
@@ -137,14 +158,18 @@ class Tables {
 
   SoftmaxParts parts_of(NodeId id, NodeId x, int axis) {
     const auto taken = [&](const std::string& label) {
-      return std::ranges::any_of(std::array{".shifted", ".exp", ".sum"}, [&](const char* part) {
-        return graph_.find(label + part) || result_.find(label + part);
-      });
+      return std::ranges::any_of(
+          std::array{".shifted", ".exp", ".mask", ".masked", ".sum"}, [&](const char* part) {
+            return graph_.find(label + part) || result_.find(label + part);
+          });
     };
-    return {result_, x, axis, unused_label(label_near(graph_, id), taken)};
+    const auto mask = score_mask(graph_, parameters_, graph_[id].operands[0], axis);
+    if (mask) x = result_[x].operands[mask->scores];
+    return {result_, x, axis, unused_label(label_near(graph_, id), taken), mask};
   }
 
   const Graph& graph_;
+  const Parameters& parameters_;
   std::vector<bool> constant_;
   std::vector<bool> replaceable_;
   std::vector<bool> answered_;
@@ -196,7 +221,7 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
   const auto values = [&]() -> const Parameters& {
     return result.model ? result.model->parameters : parameters;
   };
-  Graph tables = Tables(graph).run(result.rewritten);
+  Graph tables = Tables(graph, parameters).run(result.rewritten);
   if (!result.rewritten.empty()) result.model = with_values(std::move(tables), values());
   ChannelProducts products = channel_products(now(), values());
   if (products.model) result.model = std::move(products.model);

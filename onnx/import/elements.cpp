@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "qtape/core/error.h"
+#include "qtape/engine/constants.h"
 #include "qtape/onnx/import/channels.h"
 #include "qtape/onnx/import/module_paths.h"
 #include "qtape/onnx/import/operators.h"
@@ -185,7 +186,9 @@ OnnxValue OnnxOperators::with_operand(const Op& op, OnnxValue a, int k, bool fir
     a.id = with_number(op, a.id, double{constant.floats[0]}, first);
     return a;
   }
-  const NodeId c = with_constant(a, constant, node.input(k), trained);
+  // Training would change the elements of a mask that count.
+  const bool masks = std::holds_alternative<Add>(op) && is_additive_mask(constant.floats);
+  const NodeId c = with_constant(a, constant, node.input(k), trained && !masks);
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;
   const bool bias = std::holds_alternative<Add>(op) && is_product(to.graph()[a.id].op) &&

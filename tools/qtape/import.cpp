@@ -11,6 +11,7 @@
 #include <set>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/recipe.h"
@@ -154,6 +155,7 @@ void check_values(const std::string& file, const SavedModel& model, ImportReport
     if (each.type.dtype != DType::F32) continue;
     const auto values = each.values<float>();
     require_no_nan<float>(file, each.name, values);
+    if (is_additive_mask(values)) continue;
     if (std::ranges::any_of(values, [](float v) { return std::isinf(v); })) {
       report.left_out.push_back(
           fmt::format("'{}' has infinite values, which are clamped", printable(each.name)));
