@@ -23,6 +23,7 @@
 #include "qtape/integer/training/exact.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/arrays/npy.h"
+#include "qtape/model/attention.h"
 #include "qtape/model/bit_search.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/layers.h"

@@ -1,7 +1,7 @@
-// write_lenet FILE [norms|square]: writes an untrained LeNet for 28x28 images as an ONNX file
+// write_lenet FILE [norms|places]: writes an untrained LeNet for 28x28 images as an ONNX file
 // in PyTorch's layout; with `norms`, its first three layers have batch norms, as in files that
-// were exported in training mode; with `square`, each channel of the last images is multiplied
-// by itself as a matrix, which has no integers.
+// were exported in training mode; with `places`, the last images are multiplied by the index of
+// their largest channel as a number, which has no integers.
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
@@ -59,9 +59,17 @@ class Writer {
       attribute.add_ints(2);
     }
   }
-  void square() {
+  void places() {
     const std::string x = last_;
-    node("MatMul", "square").add_input(x);
+    set(node("ArgMax", "place"), "axis", 1);
+    set(node("Cast", "number"), "to", onnx::TensorProto::FLOAT);
+    node("Mul", "product").add_input(x);
+  }
+  static void set(onnx::NodeProto& node, const char* name, int64_t value) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(value);
   }
   onnx::NodeProto& node(const char* op, const std::string& label) {
     onnx::NodeProto& added = *graph().add_node();
@@ -108,9 +116,9 @@ class Writer {
 int main(int argc, char** argv) {
   return console::run_program("write_lenet", [&] {
     const std::string_view variant = argc == 3 ? argv[2] : "";
-    const bool norms = variant == "norms", square = variant == "square";
-    require<ArgumentError>(argc == 2 || norms || square,
-                           "usage: write_lenet FILE [norms|square]");
+    const bool norms = variant == "norms", places = variant == "places";
+    require<ArgumentError>(argc == 2 || norms || places,
+                           "usage: write_lenet FILE [norms|places]");
     Writer writer;
     writer.layer("Conv", "conv1", {6, 1, 5, 5});
     if (norms) writer.norm("norm1", 6);
@@ -120,7 +128,7 @@ int main(int argc, char** argv) {
     if (norms) writer.norm("norm2", 16);
     writer.node("Relu", {});
     writer.pool();
-    if (square) writer.square();
+    if (places) writer.places();
     writer.node("Flatten", {});
     writer.layer("Gemm", "fc1", {60, 256});
     if (norms) writer.norm("norm3", 60);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/attention.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/support/errors.h"
@@ -51,6 +52,41 @@ TEST_CASE("values: operators and shapes") {
   CHECK(quantized(q, quantize::activations()).id() == q.id());
   CHECK(a.graph()[q.id()].label == "a.quantized");
   CHECK(tanh(sigmoid(gelu(dropout(a, 0.5)))).shape() == a.shape());
+}
+
+TEST_CASE("values: attention over heads, and layer norms") {
+  Network net;
+  const Value x = net.input("x", {3, 4});
+  const Value normed = layer_norm(x);
+  const Value y = self_attention(normed, {.heads = 2, .causal = true});
+  CHECK(y.shape() == Shape{3, 4});
+  for (const char* label : {"norm1", "norm1.gamma", "attention1.input.weight",
+                            "attention1.softmax", "attention1.output"}) {
+    CHECK(y.graph().find(label));
+  }
+  CHECK(self_attention(y).graph().find("attention2.output"));
+  CHECK(error_text<GraphError>([&] { (void)self_attention(x, {.heads = 3}); }) ==
+        "Input %0 'x': 3 heads do not divide 4 channels");
+  CHECK(error_text<GraphError>([&] {
+          (void)self_attention(net.input("flat", {4}));
+        }).ends_with("attention needs samples [positions, c], got [4]"));
+}
+
+TEST_CASE("values: causal attention reads no following position") {
+  Network net;
+  const Value y = self_attention(net.input("x", {3, 4}), {.heads = 2, .causal = true});
+  Model model(y);
+  const auto answers = [&](float last) {
+    data::Dataset set;
+    std::vector<float> x = {0.5f, -1, 2, 0.25f, 1, 0, -2, 1, last, 2, -last, 1};
+    set.add("x", Tensor::of<float>({1, 3, 4}, x));
+    const Tensor all = predict(model, set);
+    const auto values = all.values<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const auto one = answers(1), other = answers(-3);
+  CHECK(std::equal(one.begin(), one.begin() + 8, other.begin()));
+  CHECK(!std::equal(one.begin() + 8, one.end(), other.begin() + 8));
 }
 
 TEST_CASE("values: a parameter is shared by nodes, and trains") {

@@ -298,6 +298,55 @@ TEST_CASE("rewrite: the sum of a Softmax is at least 1, however coarse its codes
   }
 }
 
+namespace {
+
+/// A Softmax over the last axis of a tanh of x [2, 3, 4] and a mask.
+Graph masked_softmax(const std::vector<float>& mask, const Shape& shape, bool first) {
+  test::Net net({2, 3, 4});
+  const NodeId h = net.add(Tanh{}, {net.x});
+  const NodeId m = net.add(Constant{.value = Tensor::of<float>(shape, mask)}, {}, "mask");
+  const NodeId sum = net.add(Add{}, first ? std::vector{m, h} : std::vector{h, m});
+  const NodeId shares = net.add(Softmax{.axis = -1}, {sum}, "shares");
+  net.graph.set_outputs({linear(net.graph, shares, {.out = 2, .label = "fc"})});
+  return net.graph;
+}
+
+}  // namespace
+
+TEST_CASE("rewrite: masks of scores leave elements out, in integers too") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<std::vector<float>, Shape>> masks = {
+      {{0, -inf, -inf, 0, 0, 0, -inf, -inf, -inf, -inf, 0, -inf}, {3, 4}},
+      {{0, -1e9f, 0, -1e9f}, {4}},
+      {{0, 0, -1e4f, 0}, {1, 1, 4}}};
+  for (const auto& [mask, shape] : masks) {
+    CAPTURE(to_string(shape));
+    const Graph graph = masked_softmax(mask, shape, shape.rank() == 1);
+    Parameters parameters(graph, 1);
+    RewrittenLayers made = rewrite_layers(graph, parameters);
+    REQUIRE(made.model);
+    CHECK(made.model->graph.find("shares.masked"));
+    Parameters& copied = made.model->parameters;
+    const auto before = results(graph, parameters), after = results(made.model->graph, copied);
+    for (size_t i = 0; i < before[0].size(); ++i) {
+      CHECK(after[0][i] == doctest::Approx(double{before[0][i]}).epsilon(1e-5));
+    }
+    for (const int bits : {4, 8}) check_integers(made.model->graph, bits);
+  }
+}
+
+TEST_CASE("rewrite: summands that are no masks stay") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& mask :
+       {std::vector<float>{0, -1, 0, -inf}, std::vector<float>{0, -100, 0, 0},
+        std::vector<float>{-inf, -inf, -inf, -inf}}) {
+    const Graph graph = masked_softmax(mask, {4}, false);
+    const RewrittenLayers made = rewrite_layers(graph, Parameters(graph, 1));
+    REQUIRE(made.model);
+    CHECK(!made.model->graph.find("shares.masked"));
+  }
+}
+
 TEST_CASE("rewrite: a border of a number lies around differences to it") {
   for (const double value : {-5.0, 0.75}) {
     test::Net net({2, 4, 3});

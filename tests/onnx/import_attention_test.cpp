@@ -1,0 +1,182 @@
+// Import of attention as PyTorch writes it: the batch beside the positions, or beside the
+// heads.
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "qtape/tests/onnx/onnx_model.h"
+
+using namespace qtape;
+using namespace qtape::test::onnx_models;
+
+namespace {
+
+constexpr int64_t positions = 3, channels = 4, heads = 2, each = channels / heads;
+
+Numbers drawn(int64_t count, int64_t step) {
+  Numbers all;
+  for (int64_t k = 0; k < count; ++k) {
+    all.push_back(static_cast<float>((k * step + 3) % 17) / 8 - 1);
+  }
+  return all;
+}
+
+/// Extents of a Reshape: numbers, and multiples of the batch as strings.
+struct HeadShapes {
+  bool fixed;
+
+  /// Adds [positions, batch rows, rest...] as a constant, or computed from the extents of `s`.
+  OnnxInput beside(OnnxModel& model, int64_t rows, const Extents& rest) const {
+    Extents all = {positions, rows};
+    all.insert(all.end(), rest.begin(), rest.end());
+    if (fixed) return ints(all);
+    return computed(model, rows, ints({positions}), ints(rest));
+  }
+  /// Adds [positions * batch, channels].
+  OnnxInput joined(OnnxModel& model) const {
+    if (fixed) return ints({positions, channels});
+    return computed(model, positions, {}, ints({channels}));
+  }
+
+ private:
+  static OnnxInput computed(OnnxModel& model, int64_t rows,
+                            const std::optional<onnx::TensorProto>& first,
+                            const onnx::TensorProto& rest) {
+    const std::string name = fmt::format("shape{}", model.graph().node_size());
+    model.node("Shape", {"s"}, {name + ".dims"})
+        .node("Gather", {name + ".dims", ints({1})}, {name + ".n"})
+        .node("Mul", {name + ".n", ints({rows})}, {name + ".rows"});
+    OnnxInputs parts;
+    if (first) parts.emplace_back(*first);
+    parts.emplace_back(name + ".rows");
+    parts.emplace_back(rest);
+    model.node("Concat", parts, {name}).with("axis", 0);
+    return name;
+  }
+};
+
+/// Self-attention over x [batch, positions, channels]; `by_four_axes`: heads have an axis of
+/// their own, as from scaled_dot_product_attention.
+OnnxModel attention(bool fixed, bool by_four_axes, const std::array<Numbers, 4>& weights) {
+  const HeadShapes shapes{fixed};
+  OnnxModel model({fixed ? 1 : -1, positions, channels});
+  model.transposed("x", {1, 0, 2}, "s");
+  const char* names[] = {"q", "k", "v"};
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string name = names[i];
+    model.node("MatMul", {"s", floats({channels, channels}, weights[i])}, {name + ".all"});
+    const OnnxInput split = shapes.beside(model, heads, {each});
+    model.node("Reshape", {name + ".all", split}, {name + ".split"})
+        .transposed(name + ".split", {1, 0, 2}, name + ".first");
+    if (!by_four_axes) continue;
+    const Extents four = {fixed ? 1 : -1, heads, positions, each};
+    model.node("Reshape", {name + ".first", ints(four)}, {name + ".heads"});
+  }
+  const std::string end = by_four_axes ? ".heads" : ".first";
+  model.transposed("k" + end, by_four_axes ? Extents{0, 1, 3, 2} : Extents{0, 2, 1}, "kt")
+      .node("MatMul", {"q" + end, "kt"}, {"scores"})
+      .node("Softmax", {"scores"}, {"shares"})
+      .node("MatMul", {"shares", "v" + end}, {"mixed"})
+      .transposed("mixed", by_four_axes ? Extents{2, 0, 1, 3} : Extents{1, 0, 2}, "back");
+  const OnnxInput joined = shapes.joined(model);
+  model.node("Reshape", {"back", joined}, {"rows"})
+      .node("Gemm", {"rows", floats({channels, channels}, weights[3])}, {"out"});
+  const OnnxInput split = shapes.beside(model, 1, {channels});
+  model.node("Reshape", {"out", split}, {"t"}).transposed("t", {1, 0, 2});
+  return model;
+}
+
+/// Returns x [rows, channels] times w.
+std::vector<double> product(const std::vector<double>& x, const Numbers& w) {
+  std::vector<double> y(x.size(), 0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t row = i / channels * channels, column = i % channels;
+    for (size_t t = 0; t < channels; ++t) y[i] += x[row + t] * double{w[t * channels + column]};
+  }
+  return y;
+}
+
+std::vector<double> expected_of(const Numbers& x, const std::array<Numbers, 4>& weights) {
+  const std::vector<double> from(x.begin(), x.end());
+  const auto q = product(from, weights[0]), k = product(from, weights[1]),
+             v = product(from, weights[2]);
+  std::vector<double> y(x.size(), 0);
+  const auto samples = std::ssize(x) / (positions * channels);
+  for (int64_t n = 0; n < samples; ++n) {
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto at = [&](int64_t p, int64_t c) {
+        return static_cast<size_t>((n * positions + p) * channels + h * each + c);
+      };
+      for (int64_t i = 0; i < positions; ++i) {
+        std::array<double, positions> share{};
+        double sum = 0;
+        for (int64_t j = 0; j < positions; ++j) {
+          double score = 0;
+          for (int64_t c = 0; c < each; ++c) score += q[at(i, c)] * k[at(j, c)];
+          sum += share[static_cast<size_t>(j)] = std::exp(score);
+        }
+        for (int64_t j = 0; j < positions; ++j) {
+          for (int64_t c = 0; c < each; ++c) {
+            y[at(i, c)] += share[static_cast<size_t>(j)] / sum * v[at(j, c)];
+          }
+        }
+      }
+    }
+  }
+  return product(y, weights[3]);
+}
+
+}  // namespace
+
+TEST_CASE("onnx: attention with the batch beside positions and heads") {
+  const std::array<Numbers, 4> weights = {drawn(16, 5), drawn(16, 7), drawn(16, 11),
+                                          drawn(16, 13)};
+  const Numbers x = drawn(2 * positions * channels, 6);
+  for (const bool fixed : {false, true}) {
+    for (const bool by_four_axes : {false, true}) {
+      CAPTURE(fixed);
+      CAPTURE(by_four_axes);
+      check_close(answer(attention(fixed, by_four_axes, weights), x, 2),
+                  expected_of(x, weights));
+    }
+  }
+}
+
+TEST_CASE(
+    "onnx: heads that do not divide the channels, and rows of other samples, are refused") {
+  const auto reshaped = [](const Extents& to) {
+    return OnnxModel({2, 3, 6})
+        .transposed("x", {1, 0, 2}, "s")
+        .node("Reshape", {"s", ints(to)});
+  };
+  CHECK(error_of(reshaped({3, 8, 3})).find("would mix samples") != std::string::npos);
+  CHECK(error_of(reshaped({3, 3, 4})).find("would mix samples") != std::string::npos);
+  CHECK(error_of(reshaped({2, 6, 3})).find("would mix samples") != std::string::npos);
+}
+
+TEST_CASE("onnx: Split of values whose batch is not the first axis") {
+  const Numbers x = drawn(2 * 2 * 3, 5);
+  const OnnxModel model = OnnxModel({-1, 2, 3})
+                              .transposed("x", {1, 0, 2}, "s")
+                              .integers("sizes", {1, 1})
+                              .node("Split", {"s", "sizes"}, {"a", "b"})
+                              .with("axis", 0)
+                              .node("Sub", {"a", "b"}, {"d"})
+                              .transposed("d", {1, 0, 2}, "t")
+                              .node("Flatten", {"t"});
+  std::vector<double> expected;
+  for (size_t n = 0; n < 2; ++n) {
+    for (size_t c = 0; c < 3; ++c) {
+      expected.push_back(double{x[n * 6 + c]} - double{x[n * 6 + 3 + c]});
+    }
+  }
+  check_close(answer(model, x, 2), expected);
+  refused(OnnxModel({-1, 2, 3})
+              .transposed("x", {1, 0, 2}, "s")
+              .integers("sizes", {2, 1})
+              .node("Split", {"s", "sizes"}, {"y", "b"})
+              .with("axis", 2)
+              .input(1, "three")
+              .integers("three", {2, 2}),
+          "node 'the Split' (Split): [2, 2] does not split an extent of 3 among 2 outputs");
+}
