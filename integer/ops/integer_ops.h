@@ -33,13 +33,12 @@ namespace qtape {
 using IntegerOpAlternatives =
     std::variant<integer::Input, integer::Quantize, integer::Linear, integer::Conv,
                  integer::MatMul, integer::Requantize, integer::Lookup, integer::Add,
-                 integer::Sub, integer::Mul,
-                 integer::Constant, integer::Maximum, integer::Minimum, integer::Concat,
-                 integer::Slice, integer::Gather, integer::Reshape, integer::Transpose,
-                 integer::Structure<MaxPool>, integer::Structure<Upsample>, integer::Pad,
-                 integer::Max, integer::Sum, integer::AvgPool, integer::MeanPool,
-                 integer::Interpolate, integer::Normalize, integer::Softmax, integer::ArgMax,
-                 integer::Embedding, integer::Dequantize>;
+                 integer::Sub, integer::Mul, integer::Constant, integer::Maximum,
+                 integer::Minimum, integer::Concat, integer::Slice, integer::Gather,
+                 integer::Reshape, integer::Transpose, integer::Structure<MaxPool>,
+                 integer::Structure<Upsample>, integer::Pad, integer::Max, integer::Sum,
+                 integer::AvgPool, integer::MeanPool, integer::Interpolate, integer::Normalize,
+                 integer::Softmax, integer::ArgMax, integer::Embedding, integer::Dequantize>;
 
 /// One of the integer ops; its members are compiled once, as those of Op are.
 struct IntegerOp : IntegerOpAlternatives {

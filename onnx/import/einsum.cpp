@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <numeric>
 
 #include "qtape/core/error.h"
@@ -17,6 +19,9 @@ struct EinsumOperators : OnnxOperators {
   void with_matrix(std::string a, std::string b, const std::string& y, bool swapped);
   void of_values(const std::string& a, const std::string& b, const std::string& y);
   OnnxValue ordered(OnnxValue value, const std::string& labels, const std::string& wanted);
+  OnnxValue grouped(OnnxValue value, std::vector<int64_t> shape);
+  OnnxValue matrices(OnnxValue value, const std::string& labels,
+                     const std::array<std::string, 3>& parts);
 };
 
 /// Returns the letters of `labels` that are not in `without`.
@@ -77,7 +82,36 @@ void EinsumOperators::with_matrix(std::string a, std::string b, const std::strin
   give(ordered(std::move(x), less(a, shared) + added, y));
 }
 
-/// Multiplies two values that depend on inputs, whose common axes come first.
+/// Returns the extents of the axes `wanted` of a value with the axes `labels`.
+std::vector<int64_t> extents_of(const OnnxValue& value, const std::string& labels,
+                                const std::string& wanted) {
+  std::vector<int64_t> extents;
+  for (const char c : wanted) extents.push_back(value.shape[labels.find(c)]);
+  return extents;
+}
+
+/// Throws FormatError unless axes with one label have the same extent.
+void expect_equal_extents(const OnnxValue& left, const std::string& a, const OnnxValue& right,
+                          const std::string& b) {
+  for (size_t k = 0; k < a.size(); ++k) {
+    const size_t at = b.find(a[k]);
+    require<FormatError>(at == std::string::npos || left.shape[k] == right.shape[at],
+                         "the axes '{}' of {} and {} differ", a[k], extents_text(left.shape),
+                         extents_text(right.shape));
+  }
+}
+
+/// Returns `value` in the shape `shape`.
+OnnxValue EinsumOperators::grouped(OnnxValue value, std::vector<int64_t> shape) {
+  if (value.shape == shape) return value;
+  value.shape = shape;
+  shape[0] = -1;
+  value.id = to.add(Reshape{.shape = std::move(shape)}, {value.id});
+  return value;
+}
+
+/// Multiplies two values that depend on inputs: axes of both and of the result are common ones,
+/// of which the batch is the first; axes of both alone are summed.
 void EinsumOperators::of_values(const std::string& a, const std::string& b,
                                 const std::string& y) {
   OnnxValue left = operand(0), right = operand(1);
@@ -88,16 +122,35 @@ void EinsumOperators::of_values(const std::string& a, const std::string& b,
   }
   const std::string rows = less(a, shared + outer), columns = less(b, shared + outer);
   require<OnnxMixedSamples>(left.rank() == std::ssize(a) && right.rank() == std::ssize(b) &&
-                                shared.size() == 1 && rows.size() == 1 && columns.size() == 1 &&
-                                !outer.empty() && y.size() == outer.size() + 2 &&
                                 y[0] == a[0] && y[0] == b[0] &&
+                                y.size() == outer.size() + rows.size() + columns.size() &&
                                 less(y, outer + rows + columns).empty(),
                             "only products of matrices are supported, with the batch first");
-  left = ordered(std::move(left), a, outer + rows + shared);
-  right = ordered(std::move(right), b, outer + shared + columns);
-  left.id = to.add(MatMul{}, {left.id, right.id}, to.node_label(node, "product"));
-  left.shape.back() = right.shape.back();
-  give(ordered(std::move(left), outer + rows + columns, y));
+  expect_equal_extents(left, a, right, b);
+  std::vector<int64_t> result = extents_of(left, a, outer + rows);
+  for (const int64_t each : extents_of(right, b, columns)) result.push_back(each);
+  const bool transposed = columns.empty() || shared.empty() || b.find(columns) < b.find(shared);
+  left = matrices(std::move(left), a, {outer, rows, shared});
+  right = transposed ? matrices(std::move(right), b, {outer, columns, shared})
+                     : matrices(std::move(right), b, {outer, shared, columns});
+  const MatMul op{.transpose_b = transposed};
+  left.id = to.add(op, {left.id, right.id}, to.node_label(node, "product"));
+  left.shape.back() = right.shape.end()[transposed ? -2 : -1];
+  give(ordered(grouped(std::move(left), std::move(result)), outer + rows + columns, y));
+}
+
+/// Returns a value with the axes `labels` as matrices with the axes of `parts`: common axes,
+/// and those that become the last two.
+OnnxValue EinsumOperators::matrices(OnnxValue value, const std::string& labels,
+                                    const std::array<std::string, 3>& parts) {
+  const auto& [outer, rows, columns] = parts;
+  std::vector<int64_t> shape = extents_of(value, labels, outer);
+  for (const std::string& part : {rows, columns}) {
+    const std::vector<int64_t> extents = extents_of(value, labels, part);
+    shape.push_back(
+        std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>()));
+  }
+  return grouped(ordered(std::move(value), labels, outer + rows + columns), std::move(shape));
 }
 
 void EinsumOperators::einsum() {
@@ -123,10 +176,14 @@ void EinsumOperators::einsum() {
 
 /// Multiplies a matrix by [n, ..., rows, columns]: the rows become the last axis.
 void OnnxOperators::matmul_left() {
-  expect_weights(0, 2, "a matrix of floats");
+  expect_weights(0, 0, "a matrix of floats");
   OnnxValue a = to.to_same(operand(1));
   const OnnxConstant& matrix = to.constant(node, 0);
-  const int64_t out = matrix.shape[0], in = matrix.shape[1];
+  const Shape& shape = matrix.shape;
+  const bool single = shape.rank() >= 2 && shape.elements() == shape[-2] * shape[-1];
+  require<FormatError>(single && shape.rank() <= a.rank(),
+                       "input 0 must be a matrix of floats");
+  const int64_t out = shape[-2], in = shape[-1];
   require<FormatError>(a.rank() >= 3 && a.shape[a.shape.size() - 2] == in,
                        "the matrix expects {} rows, the input has {}", in,
                        extents_text(a.shape));

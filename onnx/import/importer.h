@@ -301,7 +301,8 @@ int onnx_axis(int64_t axis, int rank);
 
 /// Returns the axis of the batch of an input: axis 1 if recurrent operators read the values
 /// `by_steps`, and either axis 1 is not fixed and axis 0 is, or all extents are fixed and the
-/// input is one of these values; else axis 0.
+/// input is one of these values; or if axis 1 of three is the only one that is not fixed; else
+/// axis 0.
 int onnx_batch_axis(const onnx::ValueInfoProto& input, const std::set<std::string>& by_steps);
 
 }  // namespace qtape

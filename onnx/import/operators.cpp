@@ -77,6 +77,7 @@ void OnnxOperators::run() const {
   const auto rows = sequence_conversions();
   const auto found = std::ranges::find(rows, node.type(), &OnnxOperator::type);
   if (found != rows.end()) return found->convert(*this);
+  if (node.type().starts_with("Reduce")) return reduce_sequences();
   const int batch = batch_without_place();
   if (batch < 0) return convert_by_family();
   to.with_batch_first(node, batch, [&] { convert_by_family(); });

@@ -91,6 +91,8 @@ struct OnnxOperators {
   /// Returns [batch * rows, extents before the batch, the others] of `a`, whose axis of the
   /// batch has that many rows for each sample then.
   NodeId with_rows(const OnnxValue& a, int64_t rows);
+  /// Converts a reduction of a value whose batch is not the first axis.
+  void reduce_sequences() const;
   /// Returns the extents of the outputs of a Split of `extent` elements.
   std::vector<int64_t> split_sizes(int64_t extent);
   /// Sets the output to `a` with its steps joined with the batch, if `shape` does that.

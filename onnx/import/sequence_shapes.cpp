@@ -1,5 +1,5 @@
-// Reshapes of values whose batch is not their first axis. The axis of the batch may have
-// several rows for each sample, such as the heads of attention.
+// Reshapes and reductions of values whose batch is not their first axis. The axis of the batch
+// may have several rows for each sample, such as the heads of attention.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -113,6 +113,34 @@ void OnnxOperators::reshape_sequences(const OnnxValue& a, std::vector<int64_t> s
   OnnxValue from = a;
   from.id = with_rows(a, batch.rows);
   give_reshaped(from, std::move(shape), batch.axis);
+}
+
+void OnnxOperators::reduce_sequences() const {
+  const OnnxValue a = to.value(node, 0);
+  const std::optional<std::vector<int64_t>> axes = to.integers_or(node, "axes", 1);
+  (void)node.has("noop_with_empty_axes");
+  const bool keeps = node.integer("keepdims", 1) != 0;
+  onnx::NodeProto first = node.proto();
+  first.clear_attribute();
+  for (const auto& each : node.proto().attribute()) {
+    if (each.name() != "axes") *first.add_attribute() = each;
+  }
+  int batch = a.batch;
+  if (axes && !axes->empty()) {
+    auto& shown = *first.add_attribute();
+    shown.set_name("axes");
+    shown.set_type(onnx::AttributeProto::INTS);
+    for (const int64_t each : *axes) {
+      const int axis = onnx_axis(each, a.rank());
+      require<OnnxMixedSamples>(axis != a.batch, "axis {} would join samples", axis);
+      shown.add_ints(axis < a.batch ? axis + 1 : axis);
+      if (axis < a.batch && !keeps) --batch;
+    }
+  }
+  const OnnxNode with_batch_first(first);
+  to.with_batch_first(node, batch, [&] {
+    OnnxOperators{to, with_batch_first, reasons}.convert_by_family();
+  });
 }
 
 }  // namespace qtape

@@ -249,10 +249,13 @@ bool normalizes_after(const OnnxNode& node, int batch, int rank) {
 
 int onnx_batch_axis(const onnx::ValueInfoProto& input, const std::set<std::string>& by_steps) {
   const auto& shape = input.type().tensor_type().shape();
-  if (by_steps.empty() || shape.dim_size() < 2 || !shape.dim(0).has_dim_value()) return 0;
-  bool fixed = true;
-  for (const auto& extent : shape.dim()) fixed = fixed && extent.has_dim_value();
-  return !shape.dim(1).has_dim_value() || (fixed && by_steps.contains(input.name())) ? 1 : 0;
+  if (shape.dim_size() < 2 || !shape.dim(0).has_dim_value()) return 0;
+  int open = 0;
+  for (const auto& extent : shape.dim()) open += extent.has_dim_value() ? 0 : 1;
+  const bool only = open == 1 && !shape.dim(1).has_dim_value() && shape.dim_size() == 3;
+  if (by_steps.empty()) return only ? 1 : 0;
+  return !shape.dim(1).has_dim_value() || (open == 0 && by_steps.contains(input.name())) ? 1
+                                                                                         : 0;
 }
 
 void OnnxImporter::require_batch(const std::string& place, int64_t batch) {

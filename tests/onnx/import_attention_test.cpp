@@ -180,3 +180,105 @@ TEST_CASE("onnx: Split of values whose batch is not the first axis") {
               .integers("three", {2, 2}),
           "node 'the Split' (Split): [2, 2] does not split an extent of 3 among 2 outputs");
 }
+
+namespace {
+
+/// An array of two samples whose axes have labels.
+struct Labelled {
+  std::string labels;
+  std::vector<double> values;
+};
+
+int64_t extent_of(char label) { return label == 'b' ? 2 : label == 'i' ? 2 : 3; }
+
+int64_t elements_of(const std::string& labels) {
+  int64_t all = 1;
+  for (const char c : labels) all *= extent_of(c);
+  return all;
+}
+
+/// The place in an array with `labels` of the indices that element `at` of one with `all` has.
+size_t place_of(const std::string& labels, const std::string& all, int64_t at) {
+  std::array<int64_t, 128> index{};
+  for (auto c = all.rbegin(); c != all.rend(); ++c) {
+    index[static_cast<size_t>(*c)] = at % extent_of(*c);
+    at /= extent_of(*c);
+  }
+  int64_t place = 0;
+  for (const char c : labels) place = place * extent_of(c) + index[static_cast<size_t>(c)];
+  return static_cast<size_t>(place);
+}
+
+/// Sums the products of elements of `x` and `z` over the labels that `labels` lacks.
+std::vector<double> summed(const Labelled& x, const Labelled& z, const std::string& labels) {
+  std::string all = labels;
+  for (const char c : x.labels + z.labels) {
+    if (all.find(c) == std::string::npos) all += c;
+  }
+  std::vector<double> y(static_cast<size_t>(elements_of(labels)), 0);
+  for (int64_t at = 0; at < elements_of(all); ++at) {
+    y[place_of(labels, all, at)] +=
+        x.values[place_of(x.labels, all, at)] * z.values[place_of(z.labels, all, at)];
+  }
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("onnx: Einsum of two values, whatever they share") {
+  const Numbers x = drawn(2 * 2 * 3, 5);
+  const Labelled one{"", {1}};
+  const Labelled whole{"bij", {x.begin(), x.end()}};
+  const Labelled rows{"bi", summed(whole, one, "bi")}, columns{"bj", summed(whole, one, "bj")};
+  struct Row {
+    const char* equation;
+    const Labelled& left;
+    const Labelled& right;
+    const char* result;
+  };
+  for (const Row& row :
+       {Row{"bij,bj->bi", whole, columns, "bi"}, Row{"bi,bij->bj", rows, whole, "bj"},
+        Row{"bij,bij->b", whole, whole, "b"}, Row{"bij,bij->bj", whole, whole, "bj"},
+        Row{"bij,bij->bji", whole, whole, "bji"}, Row{"bi,bj->bji", rows, columns, "bji"},
+        Row{"bij,bi->bji", whole, rows, "bji"}, Row{"bi,bi->b", rows, rows, "b"}}) {
+    CAPTURE(row.equation);
+    const auto name = [&](const Labelled& each) {
+      return std::string(&each == &whole ? "x" : &each == &rows ? "r" : "c");
+    };
+    OnnxModel model({-1, 2, 3});
+    model.node("ReduceSum", {"x", ints({2})}, {"r"}).with("keepdims", 0);
+    model.node("ReduceSum", {"x", ints({1})}, {"c"}).with("keepdims", 0);
+    model.node("Einsum", {name(row.left), name(row.right)}).with("equation", row.equation);
+    check_close(answer(model, x, 2), summed(row.left, row.right, row.result));
+  }
+  refused(OnnxModel({-1, 2, 3})
+              .node("ReduceSum", {"x", ints({1})}, {"c"})
+              .with("keepdims", 0)
+              .node("Einsum", {"x", "c"})
+              .with("equation", "bij,bi->bj"),
+          "node 'the Einsum' (Einsum): the axes 'i' of [1, 2, 3] and [1, 3] differ");
+}
+
+TEST_CASE("onnx: sequences first, and reductions of them") {
+  const Numbers x = drawn(2 * 2 * 3, 5);  // two samples [2, 3]
+  for (const bool keeps : {false, true}) {
+    CAPTURE(keeps);
+    OnnxModel model({2, -1, 3});
+    model.node("ReduceMean", {"x"}, {"m"}).with("axes", Extents{0}).with("keepdims", keeps);
+    if (keeps) {
+      model.transposed("m", {1, 0, 2}, "t").node("Flatten", {"t"});
+    } else {
+      model.node("Relu", {"m"});
+    }
+    std::vector<double> expected;
+    for (size_t n = 0; n < 2; ++n) {
+      for (size_t c = 0; c < 3; ++c) {
+        const double mean = (double{x[n * 6 + c]} + double{x[n * 6 + 3 + c]}) / 2;
+        expected.push_back(keeps ? mean : std::max(0.0, mean));
+      }
+    }
+    check_close(answer(model, x, 2), expected);
+  }
+  refused(OnnxModel({2, -1, 3}).node("ReduceMean", {"x"}).with("axes", Extents{1}),
+          "node 'the ReduceMean' (ReduceMean): axis 1 would join samples");
+}

@@ -127,12 +127,12 @@ void judge_unquantized(const Graph& graph, bool allowed, Preparation& report) {
 
 namespace {
 
-/// Returns the description of a node without its index, which new quantizers change.
-std::string without_index(const std::string& node) {
-  const size_t begin = node.find('%');
-  if (begin == std::string::npos) return node;
-  const size_t end = node.find_first_not_of("0123456789 ", begin + 1);
-  return node.substr(0, begin) + (end == std::string::npos ? "" : node.substr(end));
+/// Returns a text without the indices of nodes, which new quantizers change.
+std::string without_indices(std::string text) {
+  for (size_t begin = text.find('%'); begin != std::string::npos; begin = text.find('%')) {
+    text.erase(begin, text.find_first_not_of("0123456789 ", begin + 1) - begin);
+  }
+  return text;
 }
 
 }  // namespace
@@ -141,7 +141,8 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
   std::vector<Finding> more = float_parts(graph);
   for (const Finding& known : report.float_parts) {
     const auto same = std::ranges::find_if(more, [&](const Finding& part) {
-      return without_index(part.node) == without_index(known.node) && part.what == known.what;
+      return without_indices(part.node) == without_indices(known.node) &&
+             without_indices(part.what) == without_indices(known.what);
     });
     if (same != more.end()) more.erase(same);
   }
@@ -152,7 +153,7 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
 std::vector<Finding> float_parts_later(const Graph& graph, const RewrittenLayers& later) {
   if (!later.model) return float_parts(graph);
   std::vector<Finding> parts = float_parts(later.model->graph);
-  for (Finding& each : parts) each.node = without_index(each.node);
+  for (Finding& each : parts) each.node = without_indices(each.node);
   return parts;
 }
 
