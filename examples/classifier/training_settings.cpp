@@ -4,6 +4,7 @@
 #include <map>
 
 #include "qtape/core/error.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/quantizer_of.h"
@@ -146,11 +147,12 @@ Graph with_ends(const Graph& graph, const TrainingSettings& recipe) {
   if (recipe.ends_bits) ends = static_cast<int>(*recipe.ends_bits);
   if (!ends) return graph;
   std::vector<NodeId> layers;
+  const std::vector<bool> constant = constant_nodes(graph);
   for (const NodeId id : ids(graph)) {
     const auto weights = weights_operand(graph[id].op);
-    if (weights && is_quantizer(graph[graph[id].operands[*weights]].op)) {
-      layers.push_back(id);
-    }
+    if (!weights) continue;
+    const NodeId factors = graph[id].operands[*weights];
+    if (constant[at(factors)] && is_quantizer(graph[factors].op)) layers.push_back(id);
   }
   if (layers.empty()) return graph;
   BitsOf bits;

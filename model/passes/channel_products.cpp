@@ -58,14 +58,16 @@ class ValueBuilder {
   std::map<std::string, Tensor> values_;
 };
 
-/// True if the node is a product with weights, or a sum of one with a bias, and has one reader.
+/// True if the node is a product with constant weights, or a sum of one with a bias, and has one
+/// reader.
 bool is_layer(const Graph& graph, NodeId id) {
   const auto reads = [&](const Node& node) { return std::ranges::count(node.operands, id); };
   int64_t readers = std::ranges::count(graph.outputs(), id);
   for (const Node& node : graph.nodes()) readers += reads(node);
   if (readers != 1) return false;
   if (adds_bias(graph[id].op)) id = graph[id].operands[0];
-  return weights_operand(graph[id].op).has_value() ||
+  const auto weights = weights_operand(graph[id].op);
+  return (weights && constant_nodes(graph)[at(graph[id].operands[*weights])]) ||
          std::holds_alternative<ConvTranspose2d>(graph[id].op);
 }
 

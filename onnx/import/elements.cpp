@@ -92,7 +92,14 @@ NodeId OnnxOperators::with_number(const Op& op, NodeId x, double number, bool fi
 namespace {
 
 /// True for sums of products, to which a bias is added in integers.
-bool is_product(const Op& op) { return is_any<MatMul, Conv1d, Conv2d, ConvTranspose2d>(op); }
+/// True for a product with weights, to which a bias can be added.
+bool is_layer(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  if (!is_any<MatMul, Conv1d, Conv2d, ConvTranspose2d>(node.op)) return false;
+  NodeId origin = node.operands[1];
+  while (!graph[origin].operands.empty()) origin = graph[origin].operands[0];
+  return !std::holds_alternative<Input>(graph[origin].op);
+}
 
 /// Gives the value of the smaller rank axes of extent 1 after its batch. ONNX aligns the last
 /// axes, so that this is the same for a single sample only.
@@ -191,8 +198,8 @@ OnnxValue OnnxOperators::with_operand(const Op& op, OnnxValue a, int k, bool fir
   const NodeId c = with_constant(a, constant, node.input(k), trained && !masks);
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;
-  const bool bias = std::holds_alternative<Add>(op) && is_product(to.graph()[a.id].op) &&
-                    shape.rank() == 1 && shape[0] == type.shape[-1] && shape[0] > 1;
+  const bool bias = std::holds_alternative<Add>(op) && !masks && shape.rank() == 1 &&
+                    shape[0] == type.shape[-1] && shape[0] > 1 && is_layer(to.graph(), a.id);
   a.id = bias    ? to.add(AddBias{}, {a.id, c})
          : first ? to.add(op, {c, a.id})
                  : to.add(op, {a.id, c});

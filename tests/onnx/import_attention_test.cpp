@@ -242,8 +242,8 @@ TEST_CASE("onnx: Einsum of two values, whatever they share") {
         Row{"bij,bij->bji", whole, whole, "bji"}, Row{"bi,bj->bji", rows, columns, "bji"},
         Row{"bij,bi->bji", whole, rows, "bji"}, Row{"bi,bi->b", rows, rows, "b"}}) {
     CAPTURE(row.equation);
-    const auto name = [&](const Labelled& each) {
-      return std::string(&each == &whole ? "x" : &each == &rows ? "r" : "c");
+    const auto name = [&](const Labelled& operand) {
+      return std::string(&operand == &whole ? "x" : &operand == &rows ? "r" : "c");
     };
     OnnxModel model({-1, 2, 3});
     model.node("ReduceSum", {"x", ints({2})}, {"r"}).with("keepdims", 0);

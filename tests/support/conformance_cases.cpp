@@ -409,8 +409,10 @@ ConformanceCase matrices(Requantization requantization) {
   const auto codes = [&](const std::string& label, const Shape& shape, const CodeGrid& grid) {
     return b.random_codes(draws, label, shape, grid, {grid.low, grid.high});
   };
-  for (const auto& [left, right] :
+  for (const auto& grids :
        {std::pair(bytes, narrow), std::pair(wide, bytes), std::pair(wide, wide)}) {
+    const CodeGrid& left = grids.first;
+    const CodeGrid& right = grids.second;
     const auto named = [&](const char* label) {
       return fmt::format("{} of {} and {}", label, to_string_view(left.dtype),
                          to_string_view(right.dtype));

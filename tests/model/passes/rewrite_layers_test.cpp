@@ -319,9 +319,10 @@ TEST_CASE("rewrite: masks of scores leave elements out, in integers too") {
       {{0, -inf, -inf, 0, 0, 0, -inf, -inf, -inf, -inf, 0, -inf}, {3, 4}},
       {{0, -1e9f, 0, -1e9f}, {4}},
       {{0, 0, -1e4f, 0}, {1, 1, 4}}};
-  for (const auto& [mask, shape] : masks) {
+  for (const auto& each : masks) {
+    const Shape& shape = each.second;
     CAPTURE(to_string(shape));
-    const Graph graph = masked_softmax(mask, shape, shape.rank() == 1);
+    const Graph graph = masked_softmax(each.first, shape, shape.rank() == 1);
     Parameters parameters(graph, 1);
     RewrittenLayers made = rewrite_layers(graph, parameters);
     REQUIRE(made.model);
