@@ -21,7 +21,9 @@ tuned=("$tool" train "$work/f.json" --data "$digits" --scales LSQ --epochs 1 -o 
 "${tuned[@]}" --lr 9 >"$work/large.txt"
 check "steps larger than the range of a scale" grep -q '^warning: a step can change [0-9]* learned scales by more than the range of the data, first ' "$work/large.txt"
 "${tuned[@]}" --lr 9 --weight-bits 2 >"$work/wild.txt"
-check "warnings of the integer form are counted" same "$("$tool" lint "$work/t.json" | grep -c '^warning: ')" "$(sed -n 's/^\([0-9]*\) warnings\{0,1\} of the integer form: qtape lint .*/\1/p' "$work/wild.txt")"
+counted=$(sed -n 's/^\([0-9]*\) warnings\{0,1\} of the integer form: qtape lint .*/\1/p' "$work/wild.txt")
+# Whether there are any depends on the version of oneDNN; without any, nothing is printed.
+check "warnings of the integer form are counted" same "$("$tool" lint "$work/t.json" | grep -c '^warning: ')" "${counted:-0}"
 check "smaller ones" test -z "$("${tuned[@]}" | grep '^warning')"
 
 finish
