@@ -218,10 +218,10 @@ TEST_CASE("tflite: nodes after a refused one, and outputs that are sums, are lis
   const std::string none =
       "Sub is not written as an operator of TensorFlow Lite Micro: `qtape export c` writes all "
       "ops";
-  CHECK(error_text<GraphError>([&] { (void)to_tflite(net.program); }) ==
-        "3 problems: Sub %2 (%1 'x.codes' s8[1, 4], %1 'x.codes' s8[1, 4]): " + none +
-            "; Sub 'fc/weights': " + none +
-            "; output Linear 'fc/weights': is not codes; quantize it in the model");
+  CHECK(
+      error_text<GraphError>([&] { (void)to_tflite(net.program); }) ==
+      "3 problems: Sub %2 (%1 'x.codes' s8[1, 4], %1 'x.codes' s8[1, 4]), Sub 'fc/weights': " +
+          none + "; output Linear 'fc/weights': is not codes; quantize it in the model");
 }
 
 TEST_CASE("tflite: options of a type that is not read are refused") {

@@ -30,23 +30,52 @@ std::string place_of(const IntegerProgram& program, ProgramNodeId id) {
   return fmt::format("{} '{}'", name_of(program[id].op), printable(label));
 }
 
+/// Reasons why nodes cannot be written, with the nodes that have each of them.
+class Problems {
+  struct Reason {
+    std::string text;
+    std::vector<std::string> places = {};
+  };
+
+ public:
+  void add(std::string place, const std::string& reason) {
+    auto known = std::ranges::find(reasons_, reason, &Reason::text);
+    if (known == reasons_.end()) known = reasons_.insert(known, Reason{reason});
+    known->places.push_back(std::move(place));
+    ++count_;
+  }
+  /// Throws GraphError that names all of them, if there are any.
+  void settle() const {
+    std::vector<std::string> all;
+    for (const Reason& each : reasons_) {
+      all.push_back(fmt::format("{}: {}", fmt::join(each.places, ", "), each.text));
+    }
+    check(count_ != 1, "{}", fmt::join(all, "; "));
+    check(count_ == 0, "{} problems: {}", count_, fmt::join(all, "; "));
+  }
+
+ private:
+  std::vector<Reason> reasons_;
+  int64_t count_ = 0;
+};
+
 /// Adds the operators of all nodes, and the reasons why some are refused to `problems`. Marks
 /// in the result the nodes that are not known: refused ones without codes, and their users.
-NodeMap<char, IntegerProgram> write_nodes(TfliteProgram& p,
-                                          std::vector<std::string>& problems) {
+NodeMap<char, IntegerProgram> write_nodes(TfliteProgram& p, Problems& problems) {
   NodeMap<char, IntegerProgram> unknown(p.program());
   for (const ProgramNodeId id : ids(p.program())) {
     const auto& operands = p.program()[id].operands;
+    p.begin(id);
+    // Codes of sums that are refused stand for themselves, so that what follows is checked.
     if (std::ranges::any_of(operands, [&](ProgramNodeId each) { return unknown[each] != 0; })) {
-      unknown[id] = 1;
+      unknown[id] = p.replace_refused() ? 0 : 1;
       continue;
     }
-    p.begin(id);
     try {
       write_tflite(p.program()[id].op, p);
     } catch (const GraphError& error) {
       unknown[id] = p.replace_refused() ? 0 : 1;
-      problems.push_back(fmt::format("{}: {}", place_of(p.program(), id), error.what()));
+      problems.add(place_of(p.program(), id), error.what());
     }
   }
   return unknown;
@@ -99,23 +128,19 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
       with_signed_codes(program.batch() ? program.with_batch(1) : program);
   const IntegerProgram& one = made.program;
   TfliteProgram p(one);
-  std::vector<std::string> problems;
+  Problems problems;
   const NodeMap<char, IntegerProgram> unknown = write_nodes(p, problems);
   for (const ProgramNodeId id : one.outputs()) {
     if (std::holds_alternative<integer::Constant>(one[id].op)) {
-      problems.push_back(
-          fmt::format("output {}: is a constant, expected computed codes", place_of(one, id)));
+      problems.add("output " + place_of(one, id), "is a constant, expected computed codes");
     } else if (p.has_tensor(id)) {
       p.model.outputs.push_back(p.tensor_of(id));
     } else if (unknown[id] == 0) {
-      problems.push_back(
-          fmt::format("output {}: is not codes; quantize it in the model", place_of(one, id)));
+      problems.add("output " + place_of(one, id), "is not codes; quantize it in the model");
     }
   }
-  if (one.outputs().empty()) problems.emplace_back("the program has no outputs");
-  const std::string all = fmt::format("{}", fmt::join(problems, "; "));
-  check(problems.size() != 1, "{}", all);
-  check(problems.empty(), "{} problems: {}", problems.size(), all);
+  problems.settle();
+  check(!one.outputs().empty(), "the program has no outputs");
   p.set_inputs();
   add_notes(p, notes);
   check_size(p.model);
