@@ -58,8 +58,8 @@ class ValueBuilder {
   std::map<std::string, Tensor> values_;
 };
 
-/// True if the node is a product with constant weights, or a sum of one with a bias, and has one
-/// reader.
+/// True if the node is a product with constant weights, or a sum of one with a bias, and has
+/// one reader.
 bool is_layer(const Graph& graph, NodeId id) {
   const auto reads = [&](const Node& node) { return std::ranges::count(node.operands, id); };
   int64_t readers = std::ranges::count(graph.outputs(), id);
