@@ -163,7 +163,11 @@ class Tables {
             return graph_.find(label + part) || result_.find(label + part);
           });
     };
-    const auto mask = score_mask(graph_, parameters_, graph_[id].operands[0], axis);
+    // A LogSoftmax is -Inf where a mask leaves out elements, which has no code.
+    std::optional<ScoreMask> mask;
+    if (std::holds_alternative<Softmax>(graph_[id].op)) {
+      mask = score_mask(graph_, parameters_, graph_[id].operands[0], axis);
+    }
     if (mask) x = result_[x].operands[mask->scores];
     return {result_, x, axis, unused_label(label_near(graph_, id), taken), mask};
   }

@@ -336,6 +336,24 @@ TEST_CASE("rewrite: masks of scores leave elements out, in integers too") {
   }
 }
 
+TEST_CASE("rewrite: a mask before a LogSoftmax stays a summand") {
+  test::Net net({2, 3, 4});
+  const std::vector<float> mask = {0, -1e4f, 0, 0};
+  const NodeId m = net.add(Constant{.value = Tensor::of<float>({4}, mask)}, {}, "mask");
+  const NodeId sum = net.add(Add{}, {net.add(Tanh{}, {net.x}), m});
+  const NodeId logs = net.add(LogSoftmax{.axis = -1}, {sum}, "logs");
+  net.graph.set_outputs({linear(net.graph, logs, {.out = 2, .label = "fc"})});
+  Parameters parameters(net.graph, 1);
+  RewrittenLayers made = rewrite_layers(net.graph, parameters);
+  REQUIRE(made.model);
+  CHECK(!made.model->graph.find("logs.masked"));
+  const auto before = results(net.graph, parameters);
+  const auto after = results(made.model->graph, made.model->parameters);
+  for (size_t i = 0; i < before[0].size(); ++i) {
+    CHECK(after[0][i] == doctest::Approx(double{before[0][i]}).epsilon(1e-4));
+  }
+}
+
 TEST_CASE("rewrite: summands that are no masks stay") {
   constexpr float inf = std::numeric_limits<float>::infinity();
   for (const std::vector<float>& mask :
