@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 
 #include "qtape/core/error.h"
@@ -146,9 +145,7 @@ OnnxValue EinsumOperators::matrices(OnnxValue value, const std::string& labels,
   const auto& [outer, rows, columns] = parts;
   std::vector<int64_t> shape = extents_of(value, labels, outer);
   for (const std::string& part : {rows, columns}) {
-    const std::vector<int64_t> extents = extents_of(value, labels, part);
-    shape.push_back(
-        std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>()));
+    shape.push_back(onnx_product(extents_of(value, labels, part)));
   }
   return grouped(ordered(std::move(value), labels, outer + rows + columns), std::move(shape));
 }

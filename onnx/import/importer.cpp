@@ -34,6 +34,12 @@ int64_t onnx_product(int64_t a, int64_t b) {
   return a * b;
 }
 
+int64_t onnx_product(std::span<const int64_t> extents) {
+  int64_t product = 1;
+  for (const int64_t each : extents) product = onnx_product(product, each);
+  return product;
+}
+
 bool onnx_fill(std::span<int64_t> extents, int64_t elements) {
   int64_t known = 1;
   for (const int64_t each : extents) known = onnx_product(known, each == -1 ? 1 : each);

@@ -293,6 +293,8 @@ class OnnxImporter {
 /// Returns a b. Throws FormatError for negative operands and for results beyond the size of any
 /// tensor.
 int64_t onnx_product(int64_t a, int64_t b);
+/// Returns the product of extents, with the same errors.
+int64_t onnx_product(std::span<const int64_t> extents);
 /// Replaces an open extent, -1. Returns false unless the product is then `elements`.
 bool onnx_fill(std::span<int64_t> extents, int64_t elements);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "qtape/core/error.h"
 #include "qtape/onnx/import/operators.h"
@@ -18,10 +19,12 @@ std::vector<int64_t> stored_extents(const std::vector<int64_t>& shape, int batch
   return extents;
 }
 
-int64_t product_of(const std::vector<int64_t>& shape, int begin, int end) {
-  int64_t result = 1;
-  for (int k = begin; k < end; ++k) result *= shape[static_cast<size_t>(k)];
-  return result;
+/// Returns the product of the extents before the axis of the batch, and that from it on.
+std::pair<int64_t, int64_t> products_around(const OnnxValue& a) {
+  const auto [before, rest] =
+      std::pair(std::span(a.shape).first(static_cast<size_t>(a.batch)),
+                std::span(a.shape).subspan(static_cast<size_t>(a.batch)));
+  return {onnx_product(before), onnx_product(rest)};
 }
 
 /// The axis of the batch in the shape of a Reshape.
@@ -38,8 +41,10 @@ int64_t declared_rows(const OnnxValue& a, const std::vector<int64_t>& shape, int
   if (axis != a.batch || samples <= 0 || extent <= 0 || extent % samples != 0) return 0;
   const int64_t rows = extent / samples;
   if (rows == a.shape[static_cast<size_t>(axis)]) return rows;
-  const bool follows = product_of(shape, 0, axis) == product_of(a.shape, 0, axis);
-  return follows && product_of(a.shape, axis, a.rank()) % rows == 0 ? rows : 0;
+  const auto first = std::span(shape).first(static_cast<size_t>(axis));
+  const auto [before, all] = products_around(a);
+  const bool known = std::ranges::none_of(first, [](int64_t each) { return each < 0; });
+  return known && onnx_product(first) == before && all % rows == 0 ? rows : 0;
 }
 
 /// Finds the axis of the batch, and replaces extents of 0 by those of `a`. Throws
@@ -83,8 +88,8 @@ void OnnxOperators::give_reshaped(const OnnxValue& from, std::vector<int64_t> sh
 NodeId OnnxOperators::with_rows(const OnnxValue& a, int64_t rows) {
   const int64_t own = a.shape[static_cast<size_t>(a.batch)];
   if (own == rows) return a.id;
-  const int64_t before = product_of(a.shape, 0, a.batch);
-  const int64_t all = product_of(a.shape, a.batch, a.rank());
+  const auto products = products_around(a);
+  const int64_t before = products.first, all = products.second;
   const auto exchanged = [&](NodeId id, int64_t first, int64_t second, int64_t last) {
     id = to.add(Reshape{.shape = {-1, first, second, last}}, {id});
     return to.permuted(id, {0, 2, 1, 3});
@@ -100,11 +105,11 @@ void OnnxOperators::reshape_sequences(const OnnxValue& a, std::vector<int64_t> s
   if (join_steps(a, shape)) return;
   const std::vector<int64_t> given = shape;
   const BatchPlace batch = find_batch(a, shape, literal, to.declared_batch());
-  const int64_t all = product_of(a.shape, a.batch, a.rank());
+  const auto [before, all] = products_around(a);
   shape[static_cast<size_t>(batch.axis)] = batch.rows;
   bool fits = all % batch.rows == 0;
   for (const auto& [begin, end, elements] :
-       {std::array<int64_t, 3>{0, batch.axis, product_of(a.shape, 0, a.batch)},
+       {std::array<int64_t, 3>{0, batch.axis, before},
         std::array<int64_t, 3>{batch.axis + 1, std::ssize(shape), all / batch.rows}}) {
     fits = fits && onnx_fill(std::span(shape.begin() + begin, shape.begin() + end), elements);
   }

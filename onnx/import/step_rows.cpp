@@ -16,12 +16,6 @@ bool completes(std::vector<int64_t>& extents, int64_t elements) {
   return std::ranges::none_of(extents, is_batch) && onnx_fill(extents, elements);
 }
 
-int64_t elements_of(std::span<const int64_t> extents) {
-  int64_t product = 1;
-  for (const int64_t each : extents) product *= each;
-  return product;
-}
-
 }  // namespace
 
 bool OnnxOperators::join_steps(const OnnxValue& a, const std::vector<int64_t>& shape) {
@@ -33,7 +27,7 @@ bool OnnxOperators::join_steps(const OnnxValue& a, const std::vector<int64_t>& s
                           ? batch_factor(shape[0]) == steps
                           : shape[0] == -1 || (declared && shape[0] == steps * samples);
   std::vector<int64_t> rest(shape.begin() + 1, shape.end());
-  if (!joined || !completes(rest, elements_of(std::span(a.shape).subspan(1)))) return false;
+  if (!joined || !completes(rest, onnx_product(std::span(a.shape).subspan(1)))) return false;
   if (shape[0] == -1 && std::ranges::find(shape.begin() + 1, shape.end(), -1) != shape.end())
     return false;
   std::vector<int64_t> stored = rest;
@@ -57,7 +51,7 @@ void OnnxOperators::split_steps(const OnnxValue& a) {
   std::vector<int64_t> rest;
   if (split) rest.assign(shape.begin() + 2, shape.end());
   require<OnnxMixedSamples>(
-      split && completes(rest, elements_of(std::span(a.shape).subspan(1))),
+      split && completes(rest, onnx_product(std::span(a.shape).subspan(1))),
       "the rows of {} are {} steps of all samples: reshaping them to {} would mix "
       "samples",
       extents_text(a.shape), a.steps, extents_text(shape));

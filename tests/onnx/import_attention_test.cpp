@@ -154,6 +154,16 @@ TEST_CASE(
   CHECK(error_of(reshaped({2, 6, 3})).find("would mix samples") != std::string::npos);
 }
 
+TEST_CASE("onnx: extents whose product overflows are refused") {
+  constexpr int64_t large = int64_t{1} << 40;
+  const OnnxModel model = OnnxModel({1, 3, 6})
+                              .transposed("x", {1, 2, 0}, "s")
+                              .node("Reshape", {"s", ints({large, large, 2})});
+  refused(model,
+          "node 'the Reshape' (Reshape): extents 1099511627776 and 1099511627776 exceed the "
+          "largest tensor");
+}
+
 TEST_CASE("onnx: Split of values whose batch is not the first axis") {
   const Numbers x = drawn(2 * 2 * 3, 5);
   const OnnxModel model = OnnxModel({-1, 2, 3})
