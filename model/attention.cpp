@@ -14,10 +14,6 @@ namespace {
 
 using detail::Building;
 
-std::string label_of(const Value& x, const std::string& label, std::string_view stem) {
-  return label.empty() ? Building::of(x)->numbered(stem) : label;
-}
-
 /// Adds -Inf to the scores [heads, n, n] of positions that follow.
 Value without_following(const Value& scores) {
   const int64_t n = scores.shape()[-1];
@@ -47,7 +43,7 @@ Value self_attention(const Value& x, const Attention& options) {
   check_operand(x, options.heads);
   const int64_t positions = x.shape()[0], channels = x.shape()[1];
   const int64_t each = channels / options.heads;
-  const std::string label = label_of(x, options.label, "attention");
+  const std::string label = Building::of(x)->label_or(options.label, "attention");
   const Layer layer{.bias = options.bias, .initializer = init::XavierUniform{}};
   const auto linear_of = [&](const Value& from, int64_t out, const char* part) {
     Layer own = layer;
@@ -72,8 +68,8 @@ Value self_attention(const Value& x, const Attention& options) {
 }
 
 Value layer_norm(const Value& x, const LayerNorm& op, const std::string& label) {
-  const std::string own = label_of(x, label, "norm");
   const auto& building = Building::of(x);
+  const std::string own = building->label_or(label, "norm");
   const Shape channels = {x.shape()[-1]};
   const auto parameter = [&](const char* part, double value) {
     const Parameter leaf{.shape = channels, .initializer = init::Fill{value}};

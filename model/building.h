@@ -24,6 +24,11 @@ struct Building {
     }
   }
 
+  /// Returns `label`, or a numbered one if it is empty.
+  std::string label_or(const std::string& label, std::string_view stem) const {
+    return label.empty() ? numbered(stem) : label;
+  }
+
   static Value value(const std::shared_ptr<Building>& building, NodeId id) {
     return {building, id};
   }

@@ -21,7 +21,7 @@ LayerOptions options_of(const Value& x, int64_t out, const Layer& layer,
   LayerOptions options{.out = out,
                        .weight_quantizer = layer.weights,
                        .bias = layer.bias,
-                       .label = layer.label.empty() ? building.numbered(stem) : layer.label,
+                       .label = building.label_or(layer.label, stem),
                        .weight_initializer = layer.initializer.value_or(init::KaimingNormal{})};
   if (!preceding_quantizer(building.graph, x.id())) options.input_quantizer = layer.activations;
   if (layer.norm) options.folded_norm = BatchNorm{};
@@ -69,7 +69,7 @@ Value depthwise_conv1d(const Value& x, int64_t kernel, const Layer& layer, const
 
 Value batch_norm(const Value& x, const BatchNorm& op, const std::string& label) {
   const auto& building = Building::of(x);
-  const std::string name = label.empty() ? building->numbered("norm") : label;
+  const std::string name = building->label_or(label, "norm");
   return layer_of(x, [&](Graph& graph, NodeId id) {
     return batch_norm(graph, id, {.op = op, .label = name});
   });
@@ -79,7 +79,7 @@ namespace {
 
 RecurrentOptions recurrent_options(const Value& x, int64_t hidden, const Layer& layer,
                                    std::string_view stem) {
-  const std::string label = layer.label.empty() ? Building::of(x)->numbered(stem) : layer.label;
+  const std::string label = Building::of(x)->label_or(layer.label, stem);
   require<GraphError>(layer.bias, "'{}': recurrent layers always have a bias", label);
   require<GraphError>(!layer.norm, "'{}': recurrent layers do not support a norm", label);
   return {.hidden = hidden,

@@ -149,10 +149,8 @@ Graph with_ends(const Graph& graph, const TrainingSettings& recipe) {
   std::vector<NodeId> layers;
   const std::vector<bool> constant = constant_nodes(graph);
   for (const NodeId id : ids(graph)) {
-    const auto weights = weights_operand(graph[id].op);
-    if (!weights) continue;
-    const NodeId factors = graph[id].operands[*weights];
-    if (constant[at(factors)] && is_quantizer(graph[factors].op)) layers.push_back(id);
+    const auto weights = constant_weights(graph, constant, id);
+    if (weights && is_quantizer(graph[*weights].op)) layers.push_back(id);
   }
   if (layers.empty()) return graph;
   BitsOf bits;

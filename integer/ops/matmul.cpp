@@ -1,7 +1,5 @@
 #include "qtape/integer/ops/matmul.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <tuple>
@@ -14,7 +12,6 @@
 #include "qtape/integer/products/shares.h"
 #include "qtape/integer/products/tiled_products.h"
 #include "qtape/kernels/simd/threads.h"
-#include "qtape/kernels/simd/vectorize.h"
 #include "qtape/kernels/simd/versions.h"
 #include "qtape/ops/matmul.h"
 

@@ -1,8 +1,6 @@
 // MatMul: products of codes with constant weights, or of two operands that depend on inputs.
 #pragma once
 
-#include <algorithm>
-
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/weights.h"
 #include "qtape/kernels/quantize/requantize.h"
@@ -55,9 +53,8 @@ struct IntegerRule<MatMul> {
       return refusal(fmt::format("accumulators may have at most 2^23 terms, got {}", terms),
                      "sum fewer products at once");
     }
-    constexpr int64_t limit = int64_t{1} << 47;
     const int64_t product = span_of(operands, 0) * span_of(operands, 1);
-    if (terms * product >= limit) {
+    if (terms * product >= kernels::max_accumulator) {
       return refusal(
           fmt::format("sums of {} products of up to {} may reach 2^47", terms, product),
           "quantize an operand to 8 bits");

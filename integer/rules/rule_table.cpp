@@ -82,6 +82,14 @@ bool is_pointwise(const Op& op) { return rule_of(op).pointwise; }
 std::optional<size_t> indices_operand(const Op& op) { return rule_of(op).indices; }
 std::optional<size_t> weights_operand(const Op& op) { return rule_of(op).weights; }
 
+std::optional<NodeId> constant_weights(const Graph& graph, const std::vector<bool>& constant,
+                                       NodeId id) {
+  const auto operand = weights_operand(graph[id].op);
+  if (!operand) return std::nullopt;
+  const NodeId weights = graph[id].operands[*operand];
+  return constant[at(weights)] ? std::optional(weights) : std::nullopt;
+}
+
 bool rounds(const Op& op) {
   const Rule& rule = rule_of(op);
   return rule.rounds != nullptr && rule.rounds(op);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "qtape/integer/rules/rule.h"
 
@@ -34,6 +35,9 @@ std::optional<integer::NormNumbers> norm_of(const Op& op);
 std::optional<size_t> indices_operand(const Op& op);
 /// Returns the index of the operand that is constant weights, if there is one.
 std::optional<size_t> weights_operand(const Op& op);
+/// Returns the weights of node `id` if they depend on no input. `constant`: see constant_nodes.
+std::optional<NodeId> constant_weights(const Graph& graph, const std::vector<bool>& constant,
+                                       NodeId id);
 /// Returns the layout of the weights in their operand. Throws Error for ops without weights.
 WeightLayout weight_layout(const Op& op, const Shape& weights);
 /// Returns the integer form of `op`.

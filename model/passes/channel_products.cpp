@@ -66,9 +66,8 @@ bool is_layer(const Graph& graph, NodeId id) {
   for (const Node& node : graph.nodes()) readers += reads(node);
   if (readers != 1) return false;
   if (adds_bias(graph[id].op)) id = graph[id].operands[0];
-  const auto weights = weights_operand(graph[id].op);
-  return (weights && constant_nodes(graph)[at(graph[id].operands[*weights])]) ||
-         std::holds_alternative<ConvTranspose2d>(graph[id].op);
+  return std::holds_alternative<ConvTranspose2d>(graph[id].op) ||
+         constant_weights(graph, constant_nodes(graph), id);
 }
 
 /// Replaces chains by norms.

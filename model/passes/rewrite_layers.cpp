@@ -146,29 +146,26 @@ class Tables {
       return add_border(result_, operands[0], *pad, node.label);
     }
     if (const auto* softmax = std::get_if<Softmax>(&node.op)) {
-      const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);
+      const auto mask = score_mask(graph_, parameters_, node.operands[0], softmax->axis);
+      const NodeId x = mask ? result_[operands[0]].operands[mask->scores] : operands[0];
+      const SoftmaxParts parts = parts_of(id, x, softmax->axis, mask);
       return add_quotient(result_, parts.exponential, parts.sum, node.label);
     }
     if (const auto* softmax = std::get_if<LogSoftmax>(&node.op)) {
-      const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis);
+      // Its masked elements are -Inf, which has no code.
+      const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis, std::nullopt);
       return result_.add(Sub{}, {parts.shifted, result_.add(Log{}, {parts.sum})}, node.label);
     }
     return std::nullopt;
   }
 
-  SoftmaxParts parts_of(NodeId id, NodeId x, int axis) {
+  SoftmaxParts parts_of(NodeId id, NodeId x, int axis, const std::optional<ScoreMask>& mask) {
     const auto taken = [&](const std::string& label) {
       return std::ranges::any_of(
           std::array{".shifted", ".exp", ".mask", ".masked", ".sum"}, [&](const char* part) {
             return graph_.find(label + part) || result_.find(label + part);
           });
     };
-    // A LogSoftmax is -Inf where a mask leaves out elements, which has no code.
-    std::optional<ScoreMask> mask;
-    if (std::holds_alternative<Softmax>(graph_[id].op)) {
-      mask = score_mask(graph_, parameters_, graph_[id].operands[0], axis);
-    }
-    if (mask) x = result_[x].operands[mask->scores];
     return {result_, x, axis, unused_label(label_near(graph_, id), taken), mask};
   }
 

@@ -51,13 +51,9 @@ std::vector<WeightedLayer> weighted_layers(const Graph& graph) {
   const std::vector<bool> constant = constant_nodes(graph);
   std::vector<WeightedLayer> found;
   for (const NodeId id : ids(graph)) {
-    const Node& node = graph[id];
-    const auto operand = weights_operand(node.op);
-    if (!operand || constant[at(id)]) continue;
-    const NodeId weight = node.operands[*operand];
-    if (!constant[at(weight)]) continue;
-    if (preceding_quantizer(graph, weight)) continue;
-    found.push_back({id, weight, label_of(graph, weight)});
+    const auto weight = constant_weights(graph, constant, id);
+    if (!weight || constant[at(id)] || preceding_quantizer(graph, *weight)) continue;
+    found.push_back({id, *weight, label_of(graph, *weight)});
   }
   return found;
 }

@@ -161,14 +161,8 @@ void MoveOperators::split() {
   const OnnxValue a = addressed();
   const int axis = onnx_axis(along, a.rank());
   require<OnnxMixedSamples>(axis != 0, "axis 0 would split the batch");
-  int64_t begin = 0;
-  const std::vector<int64_t> sizes = split_sizes(a.shape[static_cast<size_t>(axis)]);
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    if (to.is_needed(node.output(static_cast<int>(k)))) {
-      give(to.taken(a, axis, begin, 1, sizes[k]), static_cast<int>(k));
-    }
-    begin += sizes[k];
-  }
+  give_parts(a.shape[static_cast<size_t>(axis)],
+             [&](int64_t begin, int64_t size) { return to.taken(a, axis, begin, 1, size); });
 }
 
 std::vector<int64_t> MoveOperators::all_pads(const OnnxValue& a) {

@@ -95,6 +95,17 @@ struct OnnxOperators {
   void reduce_sequences() const;
   /// Returns the extents of the outputs of a Split of `extent` elements.
   std::vector<int64_t> split_sizes(int64_t extent);
+  /// Sets the outputs of a Split to `part(begin, size)` of `extent` elements, where needed.
+  template <class Part>
+  void give_parts(int64_t extent, const Part& part) {
+    int64_t begin = 0;
+    const std::vector<int64_t> sizes = split_sizes(extent);
+    for (int k = 0; k < std::ssize(sizes); ++k) {
+      const int64_t size = sizes[static_cast<size_t>(k)];
+      if (to.is_needed(node.output(k))) give(part(begin, size), k);
+      begin += size;
+    }
+  }
   /// Sets the output to `a` with its steps joined with the batch, if `shape` does that.
   bool join_steps(const OnnxValue& a, const std::vector<int64_t>& shape);
   void split_steps(const OnnxValue& a);

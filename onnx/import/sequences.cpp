@@ -180,18 +180,13 @@ void SequenceOperators::split() {
   const OnnxValue a = any(0);
   const int axis = onnx_axis(along, a.rank());
   require<OnnxMixedSamples>(axis != a.batch, "axis {} would split the batch", axis);
-  int64_t begin = 0;
-  const std::vector<int64_t> sizes = split_sizes(a.shape[static_cast<size_t>(axis)]);
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    const int64_t end = begin + sizes[k];
-    if (to.is_needed(node.output(static_cast<int>(k)))) {
-      OnnxValue part = a;
-      part.shape[static_cast<size_t>(axis)] = sizes[k];
-      part.id = to.add(Slice{.axis = stored_axis(a, axis), .begin = begin, .end = end}, {a.id});
-      give(std::move(part), static_cast<int>(k));
-    }
-    begin = end;
-  }
+  give_parts(a.shape[static_cast<size_t>(axis)], [&](int64_t begin, int64_t size) {
+    OnnxValue part = a;
+    part.shape[static_cast<size_t>(axis)] = size;
+    const Slice slice{.axis = stored_axis(a, axis), .begin = begin, .end = begin + size};
+    part.id = to.add(slice, {a.id});
+    return part;
+  });
 }
 
 void SequenceOperators::concat() {
