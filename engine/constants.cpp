@@ -1,6 +1,7 @@
 #include "qtape/engine/constants.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace qtape {
 
@@ -19,10 +20,19 @@ void extend_constant(const Graph& graph, std::vector<bool>& constant) {
   }
 }
 
-bool is_additive_mask(std::span<const float> values) {
-  const auto masked = [](float each) { return each <= -1e4f; };
-  return std::ranges::all_of(values, [&](float v) { return v == 0 || masked(v); }) &&
-         std::ranges::any_of(values, masked) && !std::ranges::all_of(values, masked);
+std::optional<float> mask_bound(std::span<const float> values) {
+  constexpr float far = -1e4f;        // beyond any difference of scores
+  constexpr float negligible = -100;  // exp(-100) is the least positive number of f32
+  if (values.empty()) return std::nullopt;
+  const float least = *std::ranges::min_element(values);
+  const bool two = std::ranges::all_of(values, [&](float v) { return v == 0 || v == least; });
+  const float bound = two ? negligible : far;
+  const auto counts = [](float each) { return std::fabs(each) <= 1e3f; };
+  const auto known = [&](float each) { return each <= bound || counts(each); };
+  const bool both =
+      least <= bound && std::ranges::any_of(values, [&](float each) { return each > bound; });
+  if (!both || !std::ranges::all_of(values, known)) return std::nullopt;
+  return bound;
 }
 
 }  // namespace qtape

@@ -1,6 +1,7 @@
 // Values of a graph that do not depend on inputs.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,8 +14,9 @@ std::vector<bool> constant_nodes(const Graph& graph);
 /// Appends the nodes that were added to the graph since.
 void extend_constant(const Graph& graph, std::vector<bool>& constant);
 
-/// True for the values of a mask that is added to scores: each is 0 or at most -10,000, such as
-/// -Inf, and both occur.
-bool is_additive_mask(std::span<const float> values);
+/// Returns the upper bound of the values that leave out their elements in a mask that is added
+/// to scores; nullopt for values that are no mask. It is -10,000 if all others are biases
+/// within -1,000 and 1,000, or -100 if all others are 0 and those that leave out are equal.
+std::optional<float> mask_bound(std::span<const float> values);
 
 }  // namespace qtape

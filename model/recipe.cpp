@@ -313,6 +313,7 @@ Model plain_model(const Model& model) {
   // Scales of removed quantizers must not be reused for new ones with the same labels.
   Model plain(without_quantizers(model.graph()), model.parameters());
   RewrittenLayers layers = rewrite_layers(plain.graph(), plain.parameters());
+  require_no_float_parts(layers.refused, no_floats_beside);
   return layers.model ? Model(std::move(*layers.model)) : std::move(plain);
 }
 

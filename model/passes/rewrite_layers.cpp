@@ -66,17 +66,21 @@ NodeId add_border(Graph& graph, NodeId x, Pad pad, const std::string& label) {
   return graph.add(Affine{.offset = value}, {graph.add(pad, {shifted})}, label);
 }
 
-/// Adds x with elements that a mask leaves out replaced by others of their row, which do not
-/// change its maximum.
-NodeId add_counted(Graph& graph, NodeId x, const ScoreMask& mask) {
-  const Shape shape = graph[x].type.shape;
-  std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
+/// Adds scores with elements that a mask leaves out replaced by others along the axis, which do
+/// not change the maximum, and its biases.
+NodeId add_counted(Graph& graph, NodeId scores, const ScoreMask& mask,
+                   const std::string& name) {
+  const std::span<const int64_t> shape = graph[scores].type.shape.extents();
+  std::vector<int64_t> extents(shape.begin(), shape.end());
   extents[0] = -1;
-  std::vector<int64_t> joined(extents.begin(), extents.end() - 1);
-  joined.back() = mask.rows * mask.columns;
+  std::vector<int64_t> joined(extents.begin(), extents.end() - std::ssize(mask.extents));
+  joined.push_back(std::ssize(mask.counts));
   const Gather gather{.axis = -1, .indices = mask.counted_places()};
-  const NodeId places = graph.add(gather, {graph.add(Reshape{.shape = joined}, {x})});
-  return graph.add(Reshape{.shape = extents}, {places});
+  const NodeId places = graph.add(gather, {graph.add(Reshape{.shape = joined}, {scores})});
+  const NodeId counted = graph.add(Reshape{.shape = extents}, {places});
+  if (mask.biases.empty()) return counted;
+  const Constant biases{.value = mask.counted_biases()};
+  return graph.add(Add{}, {counted, graph.add(biases, {}, name + ".biases")});
 }
 
 /// Max, differences, exponentials and their sum for a Softmax of x along `axis`.
@@ -88,7 +92,7 @@ struct SoftmaxParts {
   SoftmaxParts(Graph& graph, NodeId x, int axis, const std::string& name,
                const std::optional<ScoreMask>& mask) {
     const std::vector<int> axes = {axis};
-    if (mask) x = add_counted(graph, x, *mask);
+    if (mask) x = add_counted(graph, x, *mask, name);
     const NodeId largest = graph.add(Max{.axes = axes, .keep_dims = true}, {x});
     shifted = graph.add(Sub{}, {x, largest}, name + ".shifted");
     exponential = graph.add(Exp{}, {shifted}, name + ".exp");
@@ -146,9 +150,9 @@ class Tables {
       return add_border(result_, operands[0], *pad, node.label);
     }
     if (const auto* softmax = std::get_if<Softmax>(&node.op)) {
-      const auto mask = score_mask(graph_, parameters_, node.operands[0], softmax->axis);
-      const NodeId x = mask ? result_[operands[0]].operands[mask->scores] : operands[0];
-      const SoftmaxParts parts = parts_of(id, x, softmax->axis, mask);
+      const auto mask = score_mask(graph_, parameters_, id);
+      if (mask) return masked(id, operands[0], *mask);
+      const SoftmaxParts parts = parts_of(id, operands[0], softmax->axis, std::nullopt);
       return add_quotient(result_, parts.exponential, parts.sum, node.label);
     }
     if (const auto* softmax = std::get_if<LogSoftmax>(&node.op)) {
@@ -159,10 +163,21 @@ class Tables {
     return std::nullopt;
   }
 
+  /// The Softmax of scores with a mask, before the views of the scores.
+  NodeId masked(NodeId id, NodeId x, const ScoreMask& mask) {
+    for (size_t i = 0; i < mask.views.size(); ++i) x = result_[x].operands[0];
+    const NodeId scores = result_[x].operands[mask.scores];
+    const SoftmaxParts parts = parts_of(id, scores, mask.axis, mask);
+    NodeId y = add_quotient(result_, parts.exponential, parts.sum, graph_[id].label);
+    for (const NodeId view : mask.views) y = result_.add(graph_[view].op, {y});
+    return y;
+  }
+
   SoftmaxParts parts_of(NodeId id, NodeId x, int axis, const std::optional<ScoreMask>& mask) {
     const auto taken = [&](const std::string& label) {
       return std::ranges::any_of(
-          std::array{".shifted", ".exp", ".mask", ".masked", ".sum"}, [&](const char* part) {
+          std::array{".biases", ".shifted", ".exp", ".mask", ".masked", ".sum"},
+          [&](const char* part) {
             return graph_.find(label + part) || result_.find(label + part);
           });
     };
@@ -217,7 +232,7 @@ RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters)
     const SavedModel clean = without_unread(graph, parameters);
     return rewrite_layers(clean.graph, clean.parameters);
   }
-  RewrittenLayers result;
+  RewrittenLayers result{.refused = values_without_codes(graph, parameters)};
   const auto now = [&]() -> const Graph& { return result.model ? result.model->graph : graph; };
   const auto values = [&]() -> const Parameters& {
     return result.model ? result.model->parameters : parameters;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/deploy/lint.h"
 #include "qtape/engine/serialize.h"
 
 namespace qtape {
@@ -18,6 +19,8 @@ struct RewrittenLayers {
   /// Scales, offsets, transposed convolutions, quotients, borders and Softmaxes that became
   /// other layers, by such names.
   std::vector<std::string> rewritten = {};
+  /// Leaves that cannot be quantized, see `values_without_codes`.
+  std::vector<Finding> refused = {};
 };
 
 /// Returns a network that computes the same in evaluation, up to f32 rounding, and whose layers

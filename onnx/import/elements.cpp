@@ -91,7 +91,6 @@ NodeId OnnxOperators::with_number(const Op& op, NodeId x, double number, bool fi
 
 namespace {
 
-/// True for sums of products, to which a bias is added in integers.
 /// True for a product with weights, to which a bias can be added.
 bool is_layer(const Graph& graph, NodeId id) {
   const Node& node = graph[id];
@@ -99,6 +98,15 @@ bool is_layer(const Graph& graph, NodeId id) {
   NodeId origin = node.operands[1];
   while (!graph[origin].operands.empty()) origin = graph[origin].operands[0];
   return !std::holds_alternative<Input>(graph[origin].op);
+}
+
+/// True for a constant that masks scores. A vector of other numbers beside those of a mask is a
+/// bias, such as that of classes which must not be chosen.
+bool is_mask(const OnnxConstant& constant) {
+  const std::optional<float> bound = mask_bound(constant.floats);
+  if (!bound) return false;
+  const auto is_bias = [&](float each) { return each != 0 && each > *bound; };
+  return constant.shape.rank() > 1 || std::ranges::none_of(constant.floats, is_bias);
 }
 
 /// Gives the value of the smaller rank axes of extent 1 after its batch. ONNX aligns the last
@@ -194,7 +202,7 @@ OnnxValue OnnxOperators::with_operand(const Op& op, OnnxValue a, int k, bool fir
     return a;
   }
   // Training would change the elements of a mask that count.
-  const bool masks = std::holds_alternative<Add>(op) && is_additive_mask(constant.floats);
+  const bool masks = std::holds_alternative<Add>(op) && is_mask(constant);
   const NodeId c = with_constant(a, constant, node.input(k), trained && !masks);
   const Shape& shape = to.graph()[c].type.shape;
   const TensorType& type = to.graph()[a.id].type;

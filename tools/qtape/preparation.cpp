@@ -48,6 +48,7 @@ void say(std::string_view verb, std::string_view noun, const std::vector<std::st
 
 Model rewritten(Model model, Preparation& report) {
   RewrittenLayers result = rewrite_layers(model.graph(), model.parameters());
+  require_no_float_parts(result.refused, no_floats_beside);
   if (!result.model) return model;
   say("folded", "batch norm", result.folded, " into weights");
   std::ranges::move(result.folded, std::back_inserter(report.folded_norms));
@@ -151,9 +152,11 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report) {
 }
 
 std::vector<Finding> float_parts_later(const Graph& graph, const RewrittenLayers& later) {
-  if (!later.model) return float_parts(graph);
-  std::vector<Finding> parts = float_parts(later.model->graph);
-  for (Finding& each : parts) each.node = without_indices(each.node);
+  std::vector<Finding> parts = float_parts(later.model ? later.model->graph : graph);
+  if (later.model) {
+    for (Finding& each : parts) each.node = without_indices(each.node);
+  }
+  parts.insert(parts.end(), later.refused.begin(), later.refused.end());
   return parts;
 }
 
