@@ -226,8 +226,7 @@ bool OnnxImporter::attempt(const OnnxNode& node, std::vector<std::string>& reaso
   } catch (const OnnxRefused&) {
   } catch (const OnnxMixedSamples& error) {
     constexpr const char* hidden =
-        "; the batch of 1 hides this: keep axis 0 for the samples, and export with "
-        "dynamic_axes for axis 0";
+        "; the batch of 1 hides this: export with dynamic_axes for the axis of the samples";
     reasons.push_back(fmt::format("{}{}", error.what(), declared_batch_ == 1 ? hidden : ""));
   } catch (const Error& error) {
     reasons.emplace_back(error.what());

@@ -212,6 +212,8 @@ class OnnxImporter {
   /// addressed, `count` in all; any indices.
   OnnxValue taken(OnnxValue value, int axis, int64_t first, int64_t step, int64_t count);
   OnnxValue taken(OnnxValue value, int axis, std::vector<int64_t> indices);
+  /// Returns a value whose axes can be addressed with ONNX axis `axis`, of extent 1, repeated.
+  OnnxValue repeated(OnnxValue value, size_t axis, int64_t count);
   /// Returns a Moved value in another layout, without a Transpose if one allows that.
   OnnxValue settled(const OnnxValue& value);
 

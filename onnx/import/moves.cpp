@@ -71,6 +71,12 @@ OnnxValue OnnxImporter::taken(OnnxValue a, int axis, std::vector<int64_t> indice
   return a;
 }
 
+OnnxValue OnnxImporter::repeated(OnnxValue value, size_t axis, int64_t count) {
+  spend(count);
+  return taken(std::move(value), static_cast<int>(axis),
+               std::vector<int64_t>(static_cast<size_t>(count), 0));
+}
+
 OnnxValue MoveOperators::addressed() {
   OnnxValue a = x();
   return a.layout == OnnxLayout::Flat ? to.to_same(a) : a;
@@ -275,9 +281,7 @@ void MoveOperators::expand() {
     require<FormatError>(axis > 0 && a.shape[axis] == 1 && shape[k] > 0,
                          "{} cannot be expanded to {}", extents_text(a.shape),
                          extents_text(shape));
-    to.spend(shape[k]);
-    a = to.taken(std::move(a), static_cast<int>(axis),
-                 std::vector<int64_t>(static_cast<size_t>(shape[k]), 0));
+    a = to.repeated(std::move(a), axis, shape[k]);
   }
   give(std::move(a));
 }

@@ -84,13 +84,18 @@ void ProductOperators::gemm() {
 void ProductOperators::matmul() {
   if (constant_input()) return matmul_left();
   if (!to.is_constant(node.input(1))) {
-    const OnnxValue a = to.to_same(x());
-    const OnnxValue b = to.to_same(operand(1));
+    OnnxValue a = to.to_same(x());
+    OnnxValue b = to.to_same(operand(1));
     require<OnnxMixedSamples>(
         a.rank() == b.rank() && a.rank() >= 3,
         "inputs of {} and {} would mix samples: expected equal ranks of at "
         "least 3",
         extents_text(a.shape), extents_text(b.shape));
+    for (size_t k = 1; k + 2 < a.shape.size(); ++k) {
+      if (a.shape[k] == b.shape[k]) continue;
+      if (a.shape[k] == 1) a = to.repeated(std::move(a), k, b.shape[k]);
+      if (b.shape[k] == 1) b = to.repeated(std::move(b), k, a.shape[k]);
+    }
     const NodeId y = to.add(MatMul{}, {a.id, b.id}, to.node_label(node, "matmul"));
     OnnxValue result{.id = y, .shape = a.shape};
     result.shape.back() = b.shape.back();

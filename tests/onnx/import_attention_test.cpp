@@ -269,6 +269,40 @@ TEST_CASE("onnx: Einsum of two values, whatever they share") {
           "node 'the Einsum' (Einsum): the axes 'i' of [1, 2, 3] and [1, 3] differ");
 }
 
+TEST_CASE("onnx: products whose heads share a matrix") {
+  const Numbers x = drawn(2 * 2 * 3, 5);  // [b, i, j]
+  for (const bool left : {false, true}) {
+    CAPTURE(left);
+    // [b, i, 1, j] times [b, 1, j, 3], whose columns are the rows of x and their sum.
+    OnnxModel model({-1, 2, 3});
+    model.node("Unsqueeze", {"x", ints({2})}, {"heads"});
+    model.node("ReduceSum", {"x", ints({1})}, {"sum"}).with("keepdims", 1);
+    model.node("Concat", {"x", "sum"}, {"rows"}).with("axis", 1);
+    model.node("Unsqueeze", {"rows", ints({1})}, {"shared"});
+    if (!left) model.transposed("shared", {0, 1, 3, 2}, "columns");
+    if (left) model.transposed("heads", {0, 1, 3, 2}, "column");
+    model.node("MatMul", left ? OnnxInputs{"shared", "column"} : OnnxInputs{"heads", "columns"},
+               {"p"});
+    model.node("Flatten", {"p"});
+    std::vector<double> expected;
+    for (size_t n = 0; n < 2; ++n) {
+      for (size_t h = 0; h < 2; ++h) {
+        for (size_t r = 0; r < 3; ++r) {
+          double sum = 0;
+          for (size_t j = 0; j < 3; ++j) {
+            const double first = x[n * 6 + j], second = x[n * 6 + 3 + j];
+            sum += double{x[n * 6 + h * 3 + j]} * (r == 0   ? first
+                                                   : r == 1 ? second
+                                                            : first + second);
+          }
+          expected.push_back(sum);
+        }
+      }
+    }
+    check_close(answer(model, x, 2), expected);
+  }
+}
+
 TEST_CASE("onnx: sequences first, and reductions of them") {
   const Numbers x = drawn(2 * 2 * 3, 5);  // two samples [2, 3]
   for (const bool keeps : {false, true}) {

@@ -26,8 +26,7 @@ using Extents = std::vector<int64_t>;
 
 /// The end of errors for nodes that mix the samples of models with a batch of 1.
 inline const std::string hidden_by_batch_of_1 =
-    "; the batch of 1 hides this: keep axis 0 for the samples, and export with dynamic_axes for "
-    "axis 0";
+    "; the batch of 1 hides this: export with dynamic_axes for the axis of the samples";
 
 /// Returns integers of any type, those of 4 bits two in a byte.
 inline onnx::TensorProto codes(const Extents& extents, const Extents& values, int32_t type) {

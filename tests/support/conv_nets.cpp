@@ -62,8 +62,12 @@ class ConvNet : NetDraws {
     return add_quantizer(graph_, w, op, label);
   }
 
-  /// Returns the outputs per group; sometimes more than fit one vector.
-  int64_t outputs() { return below(5) == 0 ? 15 + below(40) : 1 + below(3); }
+  /// Returns the outputs of each group; sometimes more than fit one vector, unless there are
+  /// many groups: products of products would take minutes.
+  int64_t outputs(int64_t groups) {
+    const bool many = below(5) == 0 && groups <= 64;
+    return many ? 15 + below(40) : 1 + below(3);
+  }
 
   int64_t groups_of(int64_t channels) {
     const int64_t kind = below(3);
@@ -112,7 +116,7 @@ class ConvNet : NetDraws {
                     .pads_end = {h.end, w.end},
                     .dilation = {h.dilation, w.dilation},
                     .groups = groups};
-    const Shape f{groups * outputs(), h.kernel, w.kernel, in[3] / groups};
+    const Shape f{groups * outputs(groups), h.kernel, w.kernel, in[3] / groups};
     return biased(graph_.add(op, {x, filters(f)}, name("conv")));
   }
 
@@ -127,7 +131,7 @@ class ConvNet : NetDraws {
                     .pad_end = l.end,
                     .dilation = l.dilation,
                     .groups = groups};
-    const Shape f{groups * outputs(), l.kernel, in[2] / groups};
+    const Shape f{groups * outputs(groups), l.kernel, in[2] / groups};
     return biased(graph_.add(op, {x, filters(f)}, name("conv")));
   }
 };
