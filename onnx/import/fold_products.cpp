@@ -22,8 +22,8 @@ OnnxConstant ProductFolds::product(const OnnxConstant& a, const OnnxConstant& b,
   require<FormatError>(a.is_float && b.is_float && a.shape.rank() == 2 && b.shape.rank() == 2 &&
                            b.batch_axis < 0 && (bias == nullptr || bias->is_float) &&
                            a.shape[1] == b.shape[rows ? 1 : 0],
-                       "constants of {} and {} cannot be multiplied, expected float matrices "
-                       "of equal inner extents",
+                       "constants of {} and {} cannot be multiplied, expected floats, a matrix "
+                       "on the right and equal inner extents",
                        to_string(a.shape), to_string(b.shape));
   const int64_t n = a.shape[0], in = a.shape[1], out = b.shape[rows ? 0 : 1];
   for (int k = 1; bias != nullptr && k <= bias->shape.rank(); ++k) {
@@ -57,11 +57,15 @@ OnnxConstant ProductFolds::product(const OnnxConstant& a, const OnnxConstant& b,
 void ProductFolds::matmul() {
   OnnxConstant a = input(0), b = input(1);
   const bool row = a.shape.rank() == 1, column = b.shape.rank() == 1;
+  std::vector<int64_t> extents = extents_of(a.shape);
+  const bool samples_last = a.batch_axis >= 0 && a.batch_axis + 1 == a.shape.rank();
+  if (a.shape.rank() > 2 && !samples_last) {
+    a.shape = {a.shape.elements() / std::max<int64_t>(1, a.shape[-1]), a.shape[-1]};
+  }
   if (row) a.shape = {1, a.shape[0]};
   if (column) b.shape = {b.shape[0], 1};
   OnnxConstant y = product(a, b, false, nullptr);
-  std::vector<int64_t> extents;
-  if (!row) extents.push_back(y.shape[0]);
+  extents.pop_back();
   if (!column) extents.push_back(y.shape[1]);
   y.shape = Shape(extents);
   finish(std::move(y));

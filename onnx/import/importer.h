@@ -227,6 +227,19 @@ class OnnxImporter {
   /// Adds a node, or returns false and why it cannot be read. Outputs of a node that reads
   /// unknown values become unknown.
   bool attempt(const OnnxNode& node, std::vector<std::string>& reasons);
+  /// Adds a node that cannot read a constant, with values that hold the constant for each
+  /// sample. Returns false, without a change, if there is no such constant or the node cannot be
+  /// read either.
+  bool add_with_samples(const OnnxNode& node);
+  /// Returns the axis of the batch in input `k` of a node, a constant that is the same for each
+  /// sample, and its rows for each sample; else nullopt.
+  std::optional<std::pair<int, int64_t>> samples_of(const OnnxNode& node, int k) const;
+  /// Returns the constant `name` for each sample, with its batch at axis `batch`; nullopt if
+  /// there is no input of floats.
+  std::optional<OnnxValue> sampled(const std::string& name, const OnnxConstant& constant,
+                                   int batch, int64_t rows);
+  /// Returns zeros [batch, elements] that depend on an input; nullopt if none has floats.
+  std::optional<NodeId> zeros(int64_t elements);
   /// Returns the branch of an If that its constant condition selects, else null.
   const onnx::GraphProto* selected_branch(const OnnxNode& node) const;
   /// Adds the nodes of a branch, and gives the outputs of `node` its results.

@@ -269,6 +269,46 @@ TEST_CASE("onnx: Einsum of two values, whatever they share") {
           "node 'the Einsum' (Einsum): the axes 'i' of [1, 2, 3] and [1, 3] differ");
 }
 
+TEST_CASE("onnx: queries that are the same for each sample") {
+  const Numbers x = drawn(2 * 4 * 3, 5), queries = drawn(2 * 3, 7), weights = drawn(3 * 3, 4);
+  // The products of queries W and each row of x.
+  std::vector<double> expected;
+  for (size_t n = 0; n < 2; ++n) {
+    for (size_t q = 0; q < 2; ++q) {
+      for (size_t row = 0; row < 4; ++row) {
+        double sum = 0;
+        for (size_t i = 0; i < 9; ++i) {
+          sum += double{queries[q * 3 + i / 3]} * double{weights[i]} *
+                 double{x[n * 12 + row * 3 + i % 3]};
+        }
+        expected.push_back(sum);
+      }
+    }
+  }
+  const auto model_of = [&](int64_t samples, Numbers repeated) {
+    OnnxModel model({samples, 4, 3});
+    if (samples > 0) {
+      model.node("Identity", {floats({samples, 2, 3}, std::move(repeated))}, {"queries"});
+    } else {
+      model.node("Shape", {"x"}, {"dims"}).node("Gather", {"dims", ints({0})}, {"n"});
+      model.node("Concat", {"n", ints({1, 1})}, {"to"}).with("axis", 0);
+      model.node("Expand", {floats({1, 2, 3}, queries), "to"}, {"queries"});
+    }
+    model.transposed("queries", {1, 0, 2}, "first");
+    model.node("MatMul", {"first", floats({3, 3}, weights)}, {"mixed"});
+    model.transposed("mixed", {1, 0, 2}, "q").transposed("x", {0, 2, 1}, "columns");
+    model.node("MatMul", {"q", "columns"});
+    return model;
+  };
+  Numbers twice = queries;
+  twice.insert(twice.end(), queries.begin(), queries.end());
+  check_close(answer(model_of(-1, {}), x, 2), expected);
+  check_close(answer(model_of(1, queries), x, 2), expected);
+  check_close(answer(model_of(2, twice), x, 2), expected);
+  twice[0] += 1;
+  refused(model_of(2, twice), "node 'the MatMul' (MatMul): input 0 must be a matrix of floats");
+}
+
 TEST_CASE("onnx: products whose heads share a matrix") {
   const Numbers x = drawn(2 * 2 * 3, 5);  // [b, i, j]
   for (const bool left : {false, true}) {

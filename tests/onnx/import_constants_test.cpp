@@ -101,7 +101,7 @@ TEST_CASE("onnx: products of an initial state are computed before any sample") {
           .floats("w", {3, 2}, {1, 2, 3, 4, 5, 6})
           .node("MatMul", {"h", "w"}, {"s"})
           .node("Add", {"x", "s"}),
-      "node 'the MatMul' (MatMul): constants of [1, 2] and [3, 2] cannot be multiplied, expected float matrices of equal inner extents");
+      "node 'the MatMul' (MatMul): constants of [1, 2] and [3, 2] cannot be multiplied, expected floats, a matrix on the right and equal inner extents");
   refused(OnnxModel({-1, 2})
               .floats("h", {1, 2}, {1, -2})
               .floats("w", {2, 2}, {1, 2, 3, 4})

@@ -1,0 +1,98 @@
+// Constants that are the same for each sample, such as the learned queries of attention, as
+// values that depend on an input.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "qtape/onnx/import/importer.h"
+
+namespace qtape {
+
+namespace {
+
+/// True if axis 0 of a constant has `rows` for each of the `samples`, the same for all.
+bool repeats(const OnnxConstant& constant, int64_t rows, int64_t samples) {
+  if (constant.shape[0] != rows * samples) return false;
+  const auto period = std::ssize(constant.floats) / samples;
+  return std::equal(constant.floats.begin() + period, constant.floats.end(),
+                    constant.floats.begin());
+}
+
+}  // namespace
+
+std::optional<NodeId> OnnxImporter::zeros(int64_t elements) {
+  for (const NodeId id : ids(graph_)) {
+    if (!std::holds_alternative<Input>(graph_[id].op)) continue;
+    const Shape& shape = graph_[id].type.shape;
+    if (graph_[id].type.dtype != DType::F32 || shape.rank() < 2) continue;
+    spend(elements);
+    // One element of a sample is padded and left out: moves, so that codes of 0 stay exact.
+    const NodeId flat = add(Reshape{.shape = {-1, shape.elements() / shape[0]}}, {id});
+    const NodeId one = add(Slice{.axis = 1, .begin = 0, .end = 1}, {flat});
+    const NodeId padded = add(Pad{.begin = {0, 0}, .end = {0, elements}}, {one});
+    return add(Slice{.axis = 1, .begin = 1, .end = elements + 1}, {padded});
+  }
+  return std::nullopt;
+}
+
+std::optional<OnnxValue> OnnxImporter::sampled(const std::string& name,
+                                               const OnnxConstant& constant, int batch,
+                                               int64_t rows) {
+  std::vector<int64_t> shape(constant.shape.extents().begin(), constant.shape.extents().end());
+  shape[static_cast<size_t>(batch)] = rows;
+  const int64_t elements = onnx_product(shape);
+  const std::optional<NodeId> x = zeros(elements);
+  if (!x) return std::nullopt;
+  std::vector<int64_t> stored = shape;
+  std::rotate(stored.begin(), stored.begin() + batch, stored.begin() + batch + 1);
+  std::vector<int64_t> of_sample(stored.begin() + (rows == 1 ? 1 : 0), stored.end());
+  std::vector<float> numbers(constant.floats.begin(), constant.floats.begin() + elements);
+  const NodeId leaf = add_state(name, Shape(of_sample), std::move(numbers));
+  of_sample.insert(of_sample.begin(), -1);
+  NodeId y = add(Add{}, {add(Reshape{.shape = of_sample}, {*x}), leaf});
+  stored[0] = -1;
+  if (rows > 1) y = add(Reshape{.shape = stored}, {y});
+  OnnxValue value{.id = y, .shape = std::move(shape)};
+  value.batch = batch;
+  return value;
+}
+
+std::optional<std::pair<int, int64_t>> OnnxImporter::samples_of(const OnnxNode& node,
+                                                                int k) const {
+  const OnnxConstant* constant = find_constant(node.input(k));
+  if (constant == nullptr || !constant->is_float || constant->unknown || constant->codes) {
+    return std::nullopt;
+  }
+  if (constant->batch_axis >= 0) return std::pair(constant->batch_axis, int64_t{1});
+  // A matrix for each row of the other operand.
+  const OnnxValue* other = node.type() == "MatMul" ? find_value(node.input(1 - k)) : nullptr;
+  const Shape& shape = constant->shape;
+  const bool fits = other != nullptr && other->batch == 0 && other->steps == 0 &&
+                    shape.rank() >= 3 && shape.rank() == other->rank() &&
+                    repeats(*constant, other->shape[0], std::max<int64_t>(1, declared_batch_));
+  return fits ? std::optional(std::pair(0, other->shape[0])) : std::nullopt;
+}
+
+bool OnnxImporter::add_with_samples(const OnnxNode& node) {
+  std::map<std::string, OnnxConstant> replaced;
+  for (int k = 0; k < node.inputs(); ++k) {
+    const auto samples = samples_of(node, k);
+    if (!samples) continue;
+    const std::string& name = node.input(k);
+    std::optional<OnnxValue> value =
+        sampled(name, constants_.at(name), samples->first, samples->second);
+    if (!value) continue;
+    replaced.insert(constants_.extract(name));
+    values_[name] = std::move(*value);
+  }
+  if (replaced.empty()) return false;
+  std::vector<std::string> reasons;
+  if (attempt(node, reasons)) return true;
+  for (auto& [name, constant] : replaced) {
+    values_.erase(name);
+    constants_.emplace(name, std::move(constant));
+  }
+  return false;
+}
+
+}  // namespace qtape
