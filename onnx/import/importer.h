@@ -228,8 +228,8 @@ class OnnxImporter {
   /// unknown values become unknown.
   bool attempt(const OnnxNode& node, std::vector<std::string>& reasons);
   /// Adds a node that cannot read a constant, with values that hold the constant for each
-  /// sample. Returns false, without a change, if there is no such constant or the node cannot be
-  /// read either.
+  /// sample. Returns false, without a change, if there is no such constant or the node cannot
+  /// be read either.
   bool add_with_samples(const OnnxNode& node);
   /// Returns the axis of the batch in input `k` of a node, a constant that is the same for each
   /// sample, and its rows for each sample; else nullopt.
