@@ -163,11 +163,24 @@ class Tables {
     return std::nullopt;
   }
 
-  /// The Softmax of scores with a mask, before the views of the scores.
+  /// The Softmax of scores with a mask: the steps between them come first, and the views
+  /// behind.
   NodeId masked(NodeId id, NodeId x, const ScoreMask& mask) {
     for (size_t i = 0; i < mask.views.size(); ++i) x = result_[x].operands[0];
-    const NodeId scores = result_[x].operands[mask.scores];
-    const SoftmaxParts parts = parts_of(id, scores, mask.axis, mask);
+    std::vector<NodeId> steps;  // from the Softmax
+    for (size_t i = mask.steps.size(); i-- > 0;) {
+      steps.push_back(x);
+      x = result_[x].operands[mask.steps[i].operand];
+    }
+    for (const ScoreStep& step : mask.steps) {
+      const NodeId copied = steps.back();
+      steps.pop_back();
+      if (!step.is_kept) continue;
+      std::vector<NodeId> operands = result_[copied].operands;
+      operands[step.operand] = x;
+      x = result_.add(graph_[step.node].op, operands);
+    }
+    const SoftmaxParts parts = parts_of(id, x, mask.axis, mask);
     NodeId y = add_quotient(result_, parts.exponential, parts.sum, graph_[id].label);
     for (const NodeId view : mask.views) y = result_.add(graph_[view].op, {y});
     return y;

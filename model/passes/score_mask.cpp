@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -32,33 +33,28 @@ void for_each_row(const ScoreMask& mask, const F& f) {
   }
 }
 
-/// Returns the index of the operand of an Add that is a leaf, if one of the two is.
+/// Returns the index of the operand of an Add or Sub that is a leaf, if one of the two is and
+/// it is not subtracted from.
 std::optional<size_t> leaf_operand(const Graph& graph, NodeId sum) {
   const auto is_leaf = [&](size_t k) {
     return is_any<Constant, Parameter, State>(graph[graph[sum].operands[k]].op);
   };
+  if (!is_any<Add, Sub>(graph[sum].op) || graph[sum].type.dtype != DType::F32) {
+    return std::nullopt;
+  }
   if (is_leaf(0) == is_leaf(1)) return std::nullopt;
+  if (is_leaf(0) && std::holds_alternative<Sub>(graph[sum].op)) return std::nullopt;
   return is_leaf(0) ? 0 : 1;
 }
 
-/// Returns the Add that gives the scores of a Softmax, with the views between them and the axis
-/// counted from the last one.
-std::optional<ScoreMask> sum_before(const Graph& graph, NodeId softmax) {
-  const Node& node = graph[softmax];
-  const Shape& shape = node.type.shape;
-  const int axis = resolve_axis(std::get<Softmax>(node.op).axis, shape) - shape.rank();
-  ScoreMask found{.sum = node.operands[0], .axis = axis};
-  // Other views could exchange the elements of rows.
-  while (std::holds_alternative<Reshape>(graph[found.sum].op) && axis == -1) {
-    const NodeId before = graph[found.sum].operands[0];
-    if (graph[before].type.shape[-1] != shape[-1]) break;
-    found.views.insert(found.views.begin(), std::exchange(found.sum, before));
+/// Returns the values that a sum adds to its other operand.
+std::vector<float> added_values(const Graph& graph, const Parameters& parameters, NodeId sum,
+                                size_t leaf) {
+  std::vector<float> values = leaf_values(graph, parameters, graph[sum].operands[leaf]);
+  if (std::holds_alternative<Sub>(graph[sum].op)) {
+    for (float& each : values) each = -each;
   }
-  const Node& sum = graph[found.sum];
-  if (!std::holds_alternative<Add>(sum.op) || sum.type.dtype != DType::F32) return std::nullopt;
-  if (!leaf_operand(graph, found.sum) || sum.type.shape.rank() + axis < 1) return std::nullopt;
-  found.scores = 1 - *leaf_operand(graph, found.sum);
-  return found;
+  return values;
 }
 
 /// Returns the values of a leaf of shape `from` for each element of the last axes `extents`.
@@ -80,55 +76,162 @@ std::vector<float> spread(const std::vector<float>& values, const Shape& from,
   return result;
 }
 
-/// A mask, or the reason why it is none.
-struct MaskSearch {
-  ScoreMask mask = {};
-  std::string reason = {};
+/// The nodes from a Softmax to its scores.
+class Path {
+ public:
+  Path(const Graph& graph, const Parameters& parameters, NodeId softmax)
+      : graph_(graph), parameters_(parameters), last_(graph[softmax].operands[0]) {
+    const Node& node = graph[softmax];
+    const Shape& shape = node.type.shape;
+    mask_.axis = resolve_axis(std::get<Softmax>(node.op).axis, shape) - shape.rank();
+    // Other views could exchange the elements of rows.
+    while (std::holds_alternative<Reshape>(graph_[last_].op) && mask_.axis == -1) {
+      const NodeId before = graph_[last_].operands[0];
+      if (graph_[before].type.shape[-1] != shape[-1]) break;
+      mask_.views.insert(mask_.views.begin(), std::exchange(last_, before));
+    }
+    while (step()) {
+    }
+  }
+
+  /// Returns the mask, or the reason why there is none.
+  std::string finish(ScoreMask& result) {
+    if (masks_.empty()) return "there is no mask";
+    while (!is_mask(mask_.steps.back().node)) mask_.steps.pop_back();
+    std::ranges::reverse(mask_.steps);
+    std::string reason = combine();
+    if (reason.empty()) result = std::move(mask_);
+    return reason;
+  }
+  bool is_mask(NodeId sum) const {
+    return std::ranges::find(masks_, sum, &Added::sum) != masks_.end();
+  }
+  bool contains(NodeId sum) const {
+    return std::ranges::find(mask_.steps, sum, &ScoreStep::node) != mask_.steps.end();
+  }
+  /// Returns the scores before the first step.
+  NodeId scores() const { return last_; }
+
+ private:
+  struct Added {
+    NodeId sum;
+    Shape shape;
+    std::vector<float> values;
+    float bound;
+  };
+
+  /// Goes one node further from the Softmax; false where the scores begin.
+  bool step() {
+    const Node& node = graph_[last_];
+    ScoreStep next{.node = last_};
+    if (const auto* affine = std::get_if<Affine>(&node.op)) {
+      if (affine->factor <= 0) return false;
+      next.is_kept = true;
+      factor_ *= static_cast<float>(affine->factor);
+    } else if (const auto* clamp = std::get_if<Clamp>(&node.op)) {
+      constexpr double unlimited = 1e30;
+      if (clamp->low > -unlimited || clamp->high < unlimited) return false;
+    } else if (const auto leaf = leaf_operand(graph_, last_)) {
+      next.operand = 1 - *leaf;
+      if (graph_[node.operands[next.operand]].type.shape != node.type.shape) return false;
+      next.is_kept = !add_mask(*leaf);
+    } else {
+      return false;
+    }
+    mask_.steps.push_back(next);
+    last_ = node.operands[next.operand];
+    return true;
+  }
+
+  /// True if the leaf of the sum `last_` is a mask.
+  bool add_mask(size_t leaf) {
+    constexpr float negligible = -100;
+    std::vector<float> values = added_values(graph_, parameters_, last_, leaf);
+    const std::optional<float> bound = mask_bound(values);
+    const auto counts = [&](float each) {
+      return each > *bound || each * factor_ > negligible;
+    };
+    if (!bound || std::ranges::all_of(values, counts)) return false;
+    for (float& each : values) each *= factor_;
+    const Shape& shape = graph_[graph_[last_].operands[leaf]].type.shape;
+    masks_.push_back({last_, shape, std::move(values), std::min(*bound * factor_, negligible)});
+    return true;
+  }
+
+  /// Sets the elements of all masks; returns the reason why they have no integers, if any.
+  std::string combine() {
+    const Shape& shape = graph_[masks_[0].sum].type.shape;
+    int first = shape.rank() + mask_.axis;
+    for (const Added& each : masks_) {
+      for (int axis = shape.rank() - each.shape.rank(); axis < first; ++axis) {
+        if (each.shape[axis - shape.rank()] > 1) first = axis;
+      }
+    }
+    if (first == 0) return "it differs between samples";
+    mask_.extents.assign(shape.extents().begin() + first, shape.extents().end());
+    const auto size = static_cast<size_t>(product(mask_.extents));
+    mask_.counts.assign(size, true);
+    mask_.biases.assign(size, 0);
+    for (const Added& each : masks_) {
+      const std::vector<float> all = spread(each.values, each.shape, mask_.extents);
+      for (size_t i = 0; i < size; ++i) {
+        if (all[i] > each.bound) mask_.biases[i] += all[i];
+        if (all[i] <= each.bound) mask_.counts[i] = false;
+      }
+    }
+    bool full = true;
+    for_each_row(mask_, [&](int64_t begin, int64_t step, int64_t n) {
+      full = make_relative(begin, step, n) && full;
+    });
+    if (!full) return "it leaves out all elements of a row";
+    if (std::ranges::all_of(mask_.biases, [](float each) { return each == 0; })) {
+      mask_.biases.clear();
+    }
+    return {};
+  }
+
+  /// Makes the biases of a row relative to the largest one; false if no element counts.
+  bool make_relative(int64_t begin, int64_t step, int64_t n) {
+    constexpr float least = -500;
+    float largest = -std::numeric_limits<float>::infinity();
+    const auto places = [&](const auto& f) {
+      for (int64_t k = 0; k < n; ++k) f(static_cast<size_t>(begin + k * step));
+    };
+    places([&](size_t i) {
+      if (mask_.counts[i]) largest = std::max(largest, mask_.biases[i]);
+    });
+    if (std::isinf(largest)) return false;
+    places([&](size_t i) {
+      mask_.biases[i] -= largest;
+      if (mask_.biases[i] < least) mask_.counts[i] = false;
+      if (!mask_.counts[i]) mask_.biases[i] = 0;
+    });
+    return true;
+  }
+
+  const Graph& graph_;
+  const Parameters& parameters_;
+  NodeId last_;
+  float factor_ = 1;  // of the steps so far
+  ScoreMask mask_;
+  std::vector<Added> masks_;
 };
 
-MaskSearch with_values(const Graph& graph, ScoreMask mask, const std::vector<float>& values) {
-  const Shape& shape = graph[mask.sum].type.shape;
-  const Node& sum = graph[mask.sum];
-  const Shape& from = graph[sum.operands[1 - mask.scores]].type.shape;
-  const std::optional<float> bound = mask_bound(values);
-  if (!bound) {
-    return {{}, "a mask has biases within -1,000 and 1,000 beside values of at most -10,000"};
-  }
-  if (graph[sum.operands[mask.scores]].type.shape != shape) {
-    return {{}, "it has more elements than the scores that it is added to"};
-  }
-  int first = shape.rank() + mask.axis;
-  for (int axis = shape.rank() - from.rank(); axis < first; ++axis) {
-    if (from[axis - shape.rank()] > 1) first = axis;
-  }
-  if (first == 0) return {{}, "it differs between samples"};
-  mask.extents.assign(shape.extents().begin() + first, shape.extents().end());
-  const std::vector<float> all = spread(values, from, mask.extents);
-  for (const float each : all) {
-    mask.counts.push_back(each > *bound);
-    mask.biases.push_back(each > *bound ? each : 0);
-  }
-  if (std::ranges::all_of(mask.biases, [](float each) { return each == 0; })) {
-    mask.biases.clear();
-  }
-  bool full = true;
-  for_each_row(mask, [&](int64_t begin, int64_t step, int64_t n) {
-    bool any = false;
-    for (int64_t k = 0; k < n; ++k) any = any || mask.counts[size_t(begin + k * step)];
-    full = full && any;
-  });
-  if (!full) return {{}, "it leaves out all elements of a row"};
-  return {std::move(mask), {}};
+/// Returns the value whose elements a node moves.
+NodeId before_moves(const Graph& graph, NodeId id) {
+  while (is_any<Reshape, Slice, Gather, Transpose>(graph[id].op)) id = graph[id].operands[0];
+  return id;
 }
 
-MaskSearch search(const Graph& graph, const Parameters& parameters, NodeId softmax) {
-  std::optional<ScoreMask> mask = sum_before(graph, softmax);
-  if (!mask) return {{}, "nothing is added"};
-  const NodeId leaf = graph[mask->sum].operands[1 - mask->scores];
-  return with_values(graph, *std::move(mask), leaf_values(graph, parameters, leaf));
+/// True for a large number times a value, or added to one.
+bool is_large(const Graph& graph, NodeId id) {
+  constexpr double large = 5000;
+  const auto* affine = std::get_if<Affine>(&graph[id].op);
+  return affine != nullptr &&
+         std::max(std::fabs(affine->factor), std::fabs(affine->offset)) >= large;
 }
 
-/// Search for leaves whose values have no codes.
+/// Search for nodes whose values have no codes.
 class Refusals {
  public:
   Refusals(const Graph& graph, const Parameters& parameters)
@@ -137,57 +240,108 @@ class Refusals {
         needed_(needed_for(graph, graph.answers())),
         last_(last_softmaxes(graph)) {}
 
-  std::vector<Finding> run() const {
-    std::vector<Finding> found;
+  std::vector<Finding> run() {
     for (const NodeId id : ids(graph_)) {
       const Node& node = graph_[id];
-      if (!needed_[at(id)] || !is_any<Constant, Parameter, State>(node.op)) continue;
-      if (node.type.dtype != DType::F32) continue;
-      const std::vector<float> values = leaf_values(graph_, parameters_, id);
-      const bool infinite =
-          std::ranges::any_of(values, [](float each) { return std::isinf(each); });
-      if (!infinite && !mask_bound(values)) continue;
-      const std::string reason = refusal(id, infinite);
-      if (!reason.empty()) found.push_back(finding(id, infinite, reason));
+      if (!needed_[at(id)]) continue;
+      if (is_any<Constant, Parameter, State>(node.op) && node.type.dtype == DType::F32)
+        leaf(id);
+      if (std::holds_alternative<Softmax>(node.op)) computed_masks(id);
     }
-    return found;
+    return std::move(found_);
   }
 
  private:
-  Finding finding(NodeId leaf, bool infinite, const std::string& reason) const {
-    return {.severity = Severity::Error,
-            .node = name_near(graph_, leaf),
-            .what = (infinite ? "infinite values have no codes: " : "no mask in integers: ") +
-                    reason,
-            .remedy =
-                "masks have integers where they are added to the operand of a Softmax, "
-                "are the same for all samples and leave an element in each row"};
+  /// A leaf that may be a mask.
+  struct Leaf {
+    bool infinite = false;
+    bool hopeless = false;  ///< no grid holds its values, whatever they are added to
+  };
+
+  void add(NodeId id, std::string what, std::string remedy) {
+    found_.push_back(
+        {Severity::Error, name_near(graph_, id), std::move(what), std::move(remedy)});
+  }
+
+  void leaf(NodeId id) {
+    constexpr float hopeless = -1e7f;
+    const std::vector<float> values = leaf_values(graph_, parameters_, id);
+    if (values.empty()) return;
+    const bool infinite =
+        std::ranges::any_of(values, [](float each) { return std::isinf(each); });
+    const auto is_mask = [&](float sign) {
+      std::vector<float> added = values;
+      for (float& each : added) each *= sign;
+      return mask_bound(added) && *std::ranges::min_element(added) <= hopeless;
+    };
+    const bool is_hopeless = infinite || is_mask(1) || is_mask(-1);
+    const std::string reason = of_leaf(id, {.infinite = infinite, .hopeless = is_hopeless});
+    if (reason.empty()) return;
+    add(id, (infinite ? "infinite values have no codes: " : "no mask in integers: ") + reason,
+        "masks have integers where they are added to the operand of a Softmax that is not the "
+        "last node, are the same for all samples and leave an element in each row");
   }
 
   /// Returns why a reader has no integers for the leaf; empty if all have.
-  std::string refusal(NodeId leaf, bool infinite) const {
-    return of_readers(leaf, [&](NodeId id) -> std::string {
-      if (std::holds_alternative<Add>(graph_[id].op) && leaf_operand(graph_, id)) {
-        return of_sum(id, infinite);
+  std::string of_leaf(NodeId id, const Leaf& leaf) const {
+    return of_readers(id, [&](NodeId reader) -> std::string {
+      const auto operand = leaf_operand(graph_, reader);
+      if (operand && graph_[reader].operands[*operand] == id) {
+        const bool masks =
+            mask_bound(added_values(graph_, parameters_, reader, *operand)).has_value();
+        return masks || leaf.hopeless ? of_sum(reader, reader, leaf) : "";
       }
-      return infinite ? "it is an operand of " + name_near(graph_, id) : "";
+      const bool adds = is_any<Add, Sub, AddBias>(graph_[reader].op);
+      return leaf.infinite || (leaf.hopeless && adds)
+                 ? "it is an operand of " + name_near(graph_, reader)
+                 : "";
     });
   }
 
-  /// Does the same for the sum of the leaf and other values.
-  std::string of_sum(NodeId sum, bool infinite) const {
+  /// Does the same for `value`, which is computed from the sum of the leaf and other values.
+  std::string of_sum(NodeId sum, NodeId value, const Leaf& leaf) const {
     const auto answers = graph_.answers();
-    if (infinite && std::ranges::find(answers, sum) != answers.end()) {
-      return name_near(graph_, sum) + " is an answer";
+    if (leaf.hopeless && std::ranges::find(answers, value) != answers.end()) {
+      return name_near(graph_, value) + " is an answer";
     }
-    return of_readers(sum, [&](NodeId id) -> std::string {
+    return of_readers(value, [&](NodeId id) -> std::string {
       const Op& op = graph_[id].op;
-      if (std::holds_alternative<Reshape>(op)) return of_sum(id, infinite);
-      if (std::holds_alternative<Softmax>(op) && std::ranges::find(last_, id) == last_.end()) {
-        return search(graph_, parameters_, id).reason;
+      if (std::holds_alternative<Softmax>(op)) return of_softmax(sum, id);
+      if (is_any<Reshape, Affine, Clamp>(op) || leaf_operand(graph_, id)) {
+        return of_sum(sum, id, leaf);
       }
-      return infinite ? "its sum is an operand of " + name_near(graph_, id) : "";
+      return leaf.hopeless ? "its sum is an operand of " + name_near(graph_, id) : "";
     });
+  }
+
+  std::string of_softmax(NodeId sum, NodeId softmax) const {
+    if (std::ranges::find(last_, softmax) != last_.end()) {
+      return name_near(graph_, softmax) + " is last, so that its operand is the answer";
+    }
+    Path path(graph_, parameters_, softmax);
+    if (!path.contains(sum)) {
+      return "the elements of its rows are moved between its sum and " +
+             name_near(graph_, softmax);
+    }
+    if (!path.is_mask(sum)) {
+      return "its values are not those of a mask: biases within -1,000 and 1,000 beside values of "
+             "at most -5,000";
+    }
+    ScoreMask mask;
+    return path.finish(mask);
+  }
+
+  /// Adds findings for values beside the scores of a Softmax that are a large number times a
+  /// value that depends on inputs.
+  void computed_masks(NodeId softmax) {
+    const NodeId scores = Path(graph_, parameters_, softmax).scores();
+    if (!is_any<Add, Sub>(graph_[scores].op)) return;
+    for (const NodeId operand : graph_[scores].operands) {
+      const NodeId id = before_moves(graph_, operand);
+      if (!is_large(graph_, id)) continue;
+      add(id, "no codes hold a mask that depends on inputs beside scores",
+          "subtract a number near the scores, such as 30, or make the mask a constant");
+    }
   }
 
   /// Returns the first reason that a reader of a value gives.
@@ -206,6 +360,7 @@ class Refusals {
   const Parameters& parameters_;
   std::vector<bool> needed_;
   std::vector<NodeId> last_;
+  std::vector<Finding> found_;
 };
 
 }  // namespace
@@ -238,9 +393,9 @@ Tensor ScoreMask::counted_biases() const {
 
 std::optional<ScoreMask> score_mask(const Graph& graph, const Parameters& parameters,
                                     NodeId softmax) {
-  MaskSearch found = search(graph, parameters, softmax);
-  if (!found.reason.empty()) return std::nullopt;
-  return std::move(found.mask);
+  ScoreMask mask;
+  if (!Path(graph, parameters, softmax).finish(mask).empty()) return std::nullopt;
+  return mask;
 }
 
 std::vector<Finding> values_without_codes(const Graph& graph, const Parameters& parameters) {

@@ -12,15 +12,21 @@
 
 namespace qtape {
 
-/// The mask of a Softmax.
+/// A node between scores and their Softmax.
+struct ScoreStep {
+  NodeId node = {};
+  size_t operand = 0;    ///< index of the operand with the scores
+  bool is_kept = false;  ///< false for sums with a mask, and limits that change no score
+};
+
+/// The mask of a Softmax: all masks that are added to its scores.
 struct ScoreMask {
-  NodeId sum = {};                    ///< the Add of scores and mask
-  size_t scores = 0;                  ///< index of its operand that is not the mask
-  std::vector<NodeId> views = {};     ///< the Reshapes between `sum` and the Softmax, in order
-  int axis = -1;                      ///< of the Softmax among the axes of `sum`
-  std::vector<int64_t> extents = {};  ///< last axes of `sum`, those of `counts` and `biases`
+  std::vector<ScoreStep> steps = {};  ///< from the scores to the last sum or factor
+  std::vector<NodeId> views = {};     ///< the Reshapes between these and the Softmax, in order
+  int axis = -1;                      ///< of the Softmax among the axes of the steps
+  std::vector<int64_t> extents = {};  ///< last axes of the scores, those of the next two
   std::vector<bool> counts = {};      ///< by row-major element: false where it is left out
-  std::vector<float> biases = {};     ///< by element; empty if all that count are 0
+  std::vector<float> biases = {};     ///< by element; empty if all are 0
 
   /// Returns for each element one that counts: itself, or another one along the axis.
   std::vector<int64_t> counted_places() const;
@@ -30,15 +36,21 @@ struct ScoreMask {
   Tensor counted_biases() const;
 };
 
-/// Returns the mask that is added to the operand of `softmax`, a Softmax node. Returns nullopt
-/// unless it is a leaf with the values of an additive mask that is the same for all samples and
-/// leaves an element along the axis.
+/// Returns the masks that are added to the operand of `softmax`, a Softmax node: leaves with
+/// the values of a mask (`mask_bound`), which are the same for all samples and together leave
+/// an element along the axis. Biases are relative to the largest of their row, which does not
+/// change the Softmax; elements with less than -500 are left out. Numbers, positive factors and
+/// other leaves may lie between mask and Softmax. Returns nullopt if there is none.
 std::optional<ScoreMask> score_mask(const Graph& graph, const Parameters& parameters,
                                     NodeId softmax);
 
-/// Returns a finding for every leaf of a graph without quantizers that the answers need and
-/// whose values have no integers: infinite ones, unless it is the mask of a Softmax, and a
-/// finite mask of a Softmax that `score_mask` does not return.
+/// Returns a finding for every node of a graph without quantizers that the answers need and
+/// whose values have no codes:
+///
+/// - a leaf with infinite values or with a value below -10,000,000 beside small ones that is
+///   added, unless it is a mask that `score_mask` returns;
+/// - any other mask that is added to the operand of a Softmax;
+/// - a number of 5,000 or more times a value that depends on inputs, added to such an operand.
 std::vector<Finding> values_without_codes(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

@@ -36,6 +36,8 @@ struct NumberFolds : FoldOperators {
   void clip();
   void where();
   void cast();
+  void cast_like();
+  void cast_to(int64_t type);
   void reduce();
   void range();
 
@@ -205,10 +207,17 @@ int64_t truncated(float x) {
 
 }  // namespace
 
-void NumberFolds::cast() {
+void NumberFolds::cast() { cast_to(node.integer("to", 0)); }
+
+void NumberFolds::cast_like() {
+  const OnnxConstant& like = input(1);
+  if (!like.is_float && !input(0).is_float) return finish(input(0));
+  cast_to(like.is_float ? int64_t{onnx::TensorProto::FLOAT} : like.type);
+}
+
+void NumberFolds::cast_to(int64_t type) {
   using Proto = onnx::TensorProto;
   const OnnxConstant& a = input(0);
-  const int64_t type = node.integer("to", 0);
   const bool float_to = type == Proto::FLOAT || type == Proto::DOUBLE;
   const bool integer_to = type == Proto::INT64 || type == Proto::INT32;
   require<FormatError>(float_to || integer_to || type == Proto::BOOL,
@@ -371,6 +380,7 @@ constexpr OnnxOperator number_rows[] = {{"Add", convert<&NumberFolds::binary>},
                                         {"Clip", convert<&NumberFolds::clip>},
                                         {"Where", convert<&NumberFolds::where>},
                                         {"Cast", convert<&NumberFolds::cast>},
+                                        {"CastLike", convert<&NumberFolds::cast_like>},
                                         {"ReduceSum", convert<&NumberFolds::reduce>},
                                         {"ReduceProd", convert<&NumberFolds::reduce>},
                                         {"ReduceMean", convert<&NumberFolds::reduce>},

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "qtape/engine/constants.h"
 #include "qtape/onnx/import/importer.h"
 
 namespace qtape {
@@ -63,6 +64,8 @@ std::optional<std::pair<int, int64_t>> OnnxImporter::samples_of(const OnnxNode& 
   if (constant == nullptr || !constant->is_float || constant->unknown || constant->codes) {
     return std::nullopt;
   }
+  // Masks have integers only as constants.
+  if (mask_bound(constant->floats)) return std::nullopt;
   if (constant->batch_axis >= 0) return std::pair(constant->batch_axis, int64_t{1});
   // A matrix for each row of the other operand.
   const OnnxValue* other = node.type() == "MatMul" ? find_value(node.input(1 - k)) : nullptr;

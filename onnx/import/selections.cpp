@@ -22,6 +22,7 @@ struct SelectionOperators : OnnxOperators {
   void both() { give(arithmetic(Mul{}, 0, 1, false)); }
   void either();
   void cast();
+  void cast_like();
   void where();
   void arg_max();
 
@@ -109,6 +110,27 @@ void SelectionOperators::cast() {
   const bool integers = indices && (type == Proto::INT32 || type == Proto::INT64);
   expect(floats || integers, "casts to type {} are not supported", type);
   if (indices && floats) a.id = to.add(Cast{}, {a.id});
+  give(std::move(a));
+}
+
+/// Casts to the type of another value or constant, of which only floats are supported.
+void SelectionOperators::cast_like() {
+  const OnnxConstant* like = to.find_constant(node.input(1));
+  const bool floats = like != nullptr
+                          ? like->is_float
+                          : to.graph()[to.value(node, 1).id].type.dtype != DType::S32;
+  expect(floats, "casts to the type of integers are not supported");
+  const OnnxConstant* constant = to.find_constant(node.input(0));
+  if (constant != nullptr) {
+    require<FormatError>(std::ranges::none_of(constant->integers, is_batch),
+                         "the batch extent cannot be cast to floats");
+    OnnxConstant cast = *constant;
+    if (!cast.is_float) cast.floats.assign(cast.integers.begin(), cast.integers.end());
+    cast.is_float = true;
+    return to.add_constant(node.output(0), std::move(cast));
+  }
+  OnnxValue a = x();
+  if (to.graph()[a.id].type.dtype == DType::S32) a.id = to.add(Cast{}, {a.id});
   give(std::move(a));
 }
 
@@ -214,6 +236,7 @@ constexpr OnnxOperator selection_rows[] = {
     {"And", convert<&SelectionOperators::both>},
     {"Or", convert<&SelectionOperators::either>},
     {"Cast", convert<&SelectionOperators::cast>, true},
+    {"CastLike", convert<&SelectionOperators::cast_like>},
     {"Where", convert<&SelectionOperators::where>},
     {"ArgMax", convert<&SelectionOperators::arg_max>}};
 

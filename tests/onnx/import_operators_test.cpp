@@ -206,6 +206,18 @@ TEST_CASE("onnx: a choice by the sign of x between x and a x is a leaky ReLU") {
   }
 }
 
+TEST_CASE("onnx: casts to the type of another value") {
+  const OnnxModel model = OnnxModel({-1, 7})
+                              .node("CastLike", {ints({3}), "x"}, {"three"})
+                              .node("CastLike", {ints({2}), number(1)}, {"two"})
+                              .node("CastLike", {"x", number(1)}, {"same"})
+                              .node("Mul", {"same", "three"}, {"tripled"})
+                              .node("Add", {"tripled", "two"});
+  check_function(model, [](double x) { return 3 * x + 2; });
+  refused(OnnxModel({-1, 7}).node("CastLike", {"x", ints({1})}),
+          "node 'the CastLike' (CastLike): casts to the type of integers are not supported");
+}
+
 TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
   const auto compared = [](const char* type) {
     return OnnxModel({-1, 7})

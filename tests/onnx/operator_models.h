@@ -92,6 +92,7 @@ inline std::vector<OperatorModel> particular_operators() {
       {"Mish", rows, {}, {}, {}, 20},
       {"Gelu", rows, {}, {}, {{"approximate", "tanh"}}, 20},
       {"Pow", rows, {{1}}},
+      {"CastLike", rows, {{1}}},
       {"Max", rows, {{1}}},
       {"Min", rows, {{1}}},
       {"PRelu", image, {{4, 1, 1}}},

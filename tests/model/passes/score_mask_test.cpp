@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <functional>
 #include <limits>
 
 #include "qtape/model/passes/float_parts.h"
@@ -111,16 +113,17 @@ TEST_CASE("score mask: a mask before a LogSoftmax stays a summand") {
 }
 
 TEST_CASE("score mask: summands that are no masks stay, infinite ones are refused") {
+  const std::string values =
+      "its values are not those of a mask: biases within -1,000 and 1,000 beside values of at "
+      "most -5,000";
   const std::vector<std::pair<MaskRow, std::string>> rows = {
       {{{0, -99, 0, 0}, {4}}, ""},
       {{{0, -100, 1, 0}, {4}}, ""},
-      {{{0, -1e9f, -5000, 0}, {4}}, ""},
-      {{{-inf, -inf, -inf, -inf}, {4}},
-       "infinite values have no codes: a mask has biases within -1,000 and 1,000 beside values "
-       "of at most -10,000"},
-      {{{0, inf, -inf, 0}, {4}},
-       "infinite values have no codes: a mask has biases within -1,000 and 1,000 beside values "
-       "of at most -10,000"},
+      {{{0, -5000, -4000, 0}, {4}}, ""},
+      {{{0, 5000, 0, 0}, {4}}, ""},
+      {{{0, 1e9f, 0, 0}, {4}}, "no mask in integers: " + values},
+      {{{-inf, -inf, -inf, -inf}, {4}}, "infinite values have no codes: " + values},
+      {{{0, inf, -inf, 0}, {4}}, "infinite values have no codes: " + values},
       {{{0, 0, 0, 0, -1e9f, -1e9f, -1e9f, -1e9f, 0, 0, 0, 0}, {3, 4}},
        "no mask in integers: it leaves out all elements of a row"},
       {{{-inf, 0, 0}, {3, 1}},
@@ -141,31 +144,120 @@ TEST_CASE("score mask: summands that are no masks stay, infinite ones are refuse
   }
 }
 
-TEST_CASE("score mask: infinite values elsewhere are refused") {
-  const auto refusals = [](const auto& build) {
+namespace {
+
+/// Returns the findings for a network with the leaf `mask`.
+std::string refusals(const std::vector<float>& values,
+                     const std::function<NodeId(test::Net&, NodeId, NodeId)>& build) {
+  test::Net net({2, 3, 4});
+  const NodeId m = net.add(Constant{.value = Tensor::of<float>({4}, values)}, {}, "mask");
+  const NodeId h = linear(net.graph, net.x, {.out = 4, .label = "fc"});
+  net.graph.set_outputs({build(net, h, m)});
+  std::string text;
+  for (const Finding& each : rewrite_layers(net.graph, Parameters(net.graph, 1)).refused) {
+    text += each.node + ": " + each.what;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("score mask: values without codes are refused elsewhere") {
+  for (const float least : {-inf, -1e9f}) {
+    const std::vector<float> values = {0, least, 0, 0};
+    const bool infinite = std::isinf(least);
+    const std::string what =
+        infinite ? "mask: infinite values have no codes: " : "mask: no mask in integers: ";
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            return net.add(Mul{}, {h, m}, "product");
+          }) == (infinite ? what + "it is an operand of product" : ""));
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            return net.add(Add{}, {h, m}, "sum");
+          }) == what + "sum is an answer");
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            return net.add(Tanh{}, {net.add(Add{}, {h, m})}, "tanh");
+          }) == what + "its sum is an operand of tanh");
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            return net.add(Tanh{}, {net.add(AddBias{}, {h, m}, "biased")});
+          }) == what + "it is an operand of biased");
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            const NodeId sum = net.add(Add{}, {h, m}, "sum");
+            return net.add(Reshape{.shape = {-1, 3, 4}},
+                           {net.add(Softmax{.axis = -1}, {sum}, "shares")}, "answer");
+          }) == what + "shares is last, so that its operand is the answer");
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            const NodeId sum = net.add(Add{}, {h, m}, "sum");
+            const NodeId shares = net.add(Softmax{.axis = -1}, {sum}, "shares");
+            return net.add(Add{}, {shares, net.add(Sigmoid{}, {sum}, "gate")});
+          }) == what + "its sum is an operand of gate");
+    CHECK(refusals(values, [](test::Net& net, NodeId h, NodeId m) {
+            const NodeId sum = net.add(Add{}, {h, m}, "sum");
+            const NodeId joined = net.add(Reshape{.shape = {-1, 12}}, {sum});
+            return net.add(Tanh{}, {net.add(Softmax{.axis = -1}, {joined}, "shares")});
+          }) == what + "the elements of its rows are moved between its sum and shares");
+  }
+  // -10,000 and a bias is less than other numbers, but not without a grid.
+  CHECK(refusals({0, -1e4f, 0, 0}, [](test::Net& net, NodeId h, NodeId m) {
+          return net.add(Tanh{}, {net.add(Add{}, {h, m})});
+        }) == "");
+}
+
+TEST_CASE("score mask: masks that depend on inputs are refused") {
+  for (const double factor : {1e4, -1e9, 30.0}) {
     test::Net net({2, 3, 4});
-    const std::vector<float> values = {0, -inf, 0, 0};
-    const NodeId m = net.add(Constant{.value = Tensor::of<float>({4}, values)}, {}, "mask");
-    const NodeId h = linear(net.graph, net.x, {.out = 4, .label = "fc"});
-    net.graph.set_outputs({build(net, h, m)});
-    std::string text;
-    for (const Finding& each : rewrite_layers(net.graph, Parameters(net.graph, 1)).refused) {
-      text += each.node + ": " + each.what;
-    }
-    return text;
-  };
-  CHECK(refusals([](test::Net& net, NodeId h, NodeId m) {
-          return net.add(Mul{}, {h, m}, "product");
-        }) == "mask: infinite values have no codes: it is an operand of product");
-  CHECK(refusals([](test::Net& net, NodeId h, NodeId m) {
-          return net.add(Add{}, {h, m}, "sum");
-        }) == "mask: infinite values have no codes: sum is an answer");
-  CHECK(refusals([](test::Net& net, NodeId h, NodeId m) {
-          return net.add(Tanh{}, {net.add(Add{}, {h, m})}, "tanh");
-        }) == "mask: infinite values have no codes: its sum is an operand of tanh");
-  CHECK(refusals([](test::Net& net, NodeId h, NodeId m) {
-          const NodeId shares = net.add(Softmax{.axis = -1}, {net.add(Add{}, {h, m}, "sum")});
-          return net.add(Reshape{.shape = {-1, 3, 4}}, {shares}, "answer");
-        }) ==
-        "mask: infinite values have no codes: its sum is an operand of Softmax after sum");
+    const NodeId first = net.add(Slice{.axis = 1, .begin = 0, .end = 1}, {net.x});
+    const NodeId m = net.add(Affine{.factor = factor}, {first}, "mask");
+    const NodeId moved = net.add(Reshape{.shape = {-1, 1, 4}}, {m});
+    const NodeId sum = net.add(Add{}, {net.add(Tanh{}, {net.x}), moved});
+    const NodeId shares = net.add(Softmax{.axis = -1}, {sum});
+    net.graph.set_outputs({linear(net.graph, shares, {.out = 2, .label = "fc"})});
+    const RewrittenLayers made = rewrite_layers(net.graph, Parameters(net.graph, 1));
+    REQUIRE(made.refused.size() == (factor == 30 ? 0 : 1));
+    if (factor == 30) continue;
+    CHECK(to_string(made.refused[0]) ==
+          "error: mask: no codes hold a mask that depends on inputs beside scores; subtract a "
+          "number near the scores, such as 30, or make the mask a constant");
+  }
+}
+
+TEST_CASE("score mask: several masks, with factors, biases and limits between them") {
+  const std::vector<float> last = {0, 0, 0, -1e9f}, relative = {-1e4f + 0.5f, -0.5f, 0.5f, 2};
+  for (const bool subtracted : {false, true}) {
+    CAPTURE(subtracted);
+    test::Net net({2, 3, 4});
+    const auto leaf = [&](std::vector<float> values, const char* label) {
+      return net.add(Constant{.value = Tensor::of<float>({4}, values)}, {}, label);
+    };
+    NodeId x = net.add(Affine{.factor = 2}, {net.add(Tanh{}, {net.x})});
+    std::vector<float> first = last;
+    for (float& each : first) each *= subtracted ? -1 : 1;
+    const NodeId one = leaf(first, "one");
+    x = subtracted ? net.add(Sub{}, {x, one}) : net.add(Add{}, {x, one});
+    x = net.add(Affine{.factor = 0.25, .offset = 1}, {x});
+    x = net.add(Add{}, {x, net.parameter({3, 4}, "positions")}, "placed");
+    x = net.add(Add{}, {leaf(relative, "two"), x});
+    x = net.add(Clamp{.low = -3e38, .high = 3e38}, {x});
+    const NodeId shares = net.add(Softmax{.axis = -1}, {x}, "shares");
+    net.graph.set_outputs({linear(net.graph, shares, {.out = 2, .label = "fc"})});
+    Parameters parameters(net.graph, 1);
+    test::fill_uniform(parameters.find("positions")->values<float>(), Random(6, 1), -1, 1);
+    const RewrittenLayers made = rewrite_layers(net.graph, parameters);
+    CHECK(made.refused.empty());
+    REQUIRE(made.model);
+    for (const char* gone : {"one", "two"}) CHECK(!made.model->graph.find(gone));
+    CHECK(made.model->graph.find("positions"));
+    check_close(net.graph, parameters, *made.model);
+    check_integers(made.model->graph, 8);
+  }
+}
+
+TEST_CASE("score mask: biases are relative to the largest of their row") {
+  const MaskRow row = {{-900, -901, -inf, -300, -900, 900, 900, 901, -inf, -inf, -inf, 7},
+                       {3, 4}};
+  const Graph graph = masked_softmax(row);
+  const auto mask = score_mask(graph, Parameters(graph, 1), graph.at("shares"));
+  REQUIRE(mask);
+  CHECK(mask->counts == std::vector<bool>{false, false, false, true, false, true, true, true,
+                                          false, false, false, true});
+  CHECK(mask->biases == std::vector<float>{0, 0, 0, 0, 0, -1, -1, 0, 0, 0, 0, 0});
 }
