@@ -21,7 +21,8 @@ void extend_constant(const Graph& graph, std::vector<bool>& constant) {
 }
 
 std::optional<float> mask_bound(std::span<const float> values) {
-  constexpr float far = -1e4f;        // beyond any difference of scores
+  // Beyond any difference of scores; -10,000 with a bias, or in bf16, is less.
+  constexpr float far = -5e3f;
   constexpr float negligible = -100;  // exp(-100) is the least positive number of f32
   if (values.empty()) return std::nullopt;
   const float least = *std::ranges::min_element(values);

@@ -36,6 +36,11 @@ NodeId OnnxOperators::with_constant(OnnxValue& a, const OnnxConstant& constant,
                        printable(name));
   extents.insert(extents.begin(), a.shape.size() - extents.size(), 1);
   std::vector<float> numbers = constant.floats;
+  require<FormatError>(
+      extents.empty() || extents[0] == 1 || extents[0] != a.shape[0],
+      "'{}' of [{}] differs between the rows of a sample on axis 0, which is not "
+      "supported: give them an axis of their own",
+      printable(name), fmt::join(extents, ", "));
   for (size_t k = 0; k < extents.size(); ++k) {
     const bool fits = extents[k] == a.shape[k] || a.shape[k] == 1;
     require<FormatError>(extents[k] == 1 || (k > 0 && fits),
@@ -73,8 +78,11 @@ bool is_number(const OnnxConstant& constant, int rank) {
 NodeId OnnxOperators::is_positive(NodeId x) { return to.add(Relu{}, {to.add(Signum{}, {x})}); }
 
 NodeId OnnxOperators::with_number(const Op& op, NodeId x, double number, bool first) {
-  require<FormatError>(std::isfinite(number),
-                       "the constant must be finite, got {}: use a large number", number);
+  require<FormatError>(
+      std::isfinite(number),
+      "the constant must be finite, got {}: use a number near the other operand's, such as -30 in "
+      "a mask of scores",
+      number);
   if (std::holds_alternative<Add>(op)) return to.add(Affine{.offset = number}, {x});
   if (std::holds_alternative<Sub>(op)) {
     return first ? to.add(Affine{.factor = -1, .offset = number}, {x})

@@ -269,7 +269,7 @@ TEST_CASE("onnx: comparisons and choices by values that depend on inputs") {
               .floats("low", {}, {-std::numeric_limits<float>::infinity()})
               .node("Greater", {"x", "low"}),
           "node 'the Greater' (Greater): the constant must be finite, got -inf: use a "
-          "large number");
+          "number near the other operand's, such as -30 in a mask of scores");
 }
 
 TEST_CASE("onnx: PRelu has one slope, or one for each channel") {
