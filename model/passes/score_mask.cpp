@@ -145,7 +145,7 @@ class Path {
 
   /// True if the leaf of the sum `last_` is a mask.
   bool add_mask(size_t leaf) {
-    constexpr float negligible = -100;
+    constexpr float negligible = -100;  // as in mask_bound
     std::vector<float> values = added_values(graph_, parameters_, last_, leaf);
     const std::optional<float> bound = mask_bound(values);
     const auto counts = [&](float each) {
@@ -175,7 +175,7 @@ class Path {
     for (const Added& each : masks_) {
       const std::vector<float> all = spread(each.values, each.shape, mask_.extents);
       for (size_t i = 0; i < size; ++i) {
-        if (all[i] > each.bound) mask_.biases[i] += all[i];
+        mask_.biases[i] += all[i];
         if (all[i] <= each.bound) mask_.counts[i] = false;
       }
     }
@@ -258,23 +258,17 @@ class Refusals {
     bool hopeless = false;  ///< no grid holds its values, whatever they are added to
   };
 
-  void add(NodeId id, std::string what, std::string remedy) {
-    found_.push_back(
-        {Severity::Error, name_near(graph_, id), std::move(what), std::move(remedy)});
+  void add(NodeId id, std::string what, const char* remedy) {
+    found_.push_back({Severity::Error, name_near(graph_, id), std::move(what), remedy});
   }
 
   void leaf(NodeId id) {
-    constexpr float hopeless = -1e7f;
+    constexpr float hopeless = 1e7f;
     const std::vector<float> values = leaf_values(graph_, parameters_, id);
-    if (values.empty()) return;
-    const bool infinite =
-        std::ranges::any_of(values, [](float each) { return std::isinf(each); });
-    const auto is_mask = [&](float sign) {
-      std::vector<float> added = values;
-      for (float& each : added) each *= sign;
-      return mask_bound(added) && *std::ranges::min_element(added) <= hopeless;
-    };
-    const bool is_hopeless = infinite || is_mask(1) || is_mask(-1);
+    const bool infinite = std::ranges::any_of(values, [](float v) { return std::isinf(v); });
+    const bool is_hopeless =
+        std::ranges::any_of(values, [](float v) { return std::fabs(v) >= hopeless; }) &&
+        (infinite || std::ranges::any_of(values, [](float v) { return std::fabs(v) <= 1e3f; }));
     const std::string reason = of_leaf(id, {.infinite = infinite, .hopeless = is_hopeless});
     if (reason.empty()) return;
     add(id, (infinite ? "infinite values have no codes: " : "no mask in integers: ") + reason,

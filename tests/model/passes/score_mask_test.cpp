@@ -128,8 +128,9 @@ TEST_CASE("score mask: summands that are no masks stay, infinite ones are refuse
        "no mask in integers: it leaves out all elements of a row"},
       {{{-inf, 0, 0}, {3, 1}},
        "infinite values have no codes: it leaves out all elements of a row"}};
-  for (const auto& [row, refusal] : rows) {
-    const Graph graph = masked_softmax(row);
+  for (const auto& each : rows) {
+    const std::string& refusal = each.second;
+    const Graph graph = masked_softmax(each.first);
     CAPTURE(refusal);
     const RewrittenLayers made = rewrite_layers(graph, Parameters(graph, 1));
     REQUIRE(made.model);
