@@ -217,7 +217,6 @@ class Path {
   std::vector<Added> masks_;
 };
 
-/// Returns the value whose elements a node moves.
 NodeId before_moves(const Graph& graph, NodeId id) {
   while (is_any<Reshape, Slice, Gather, Transpose>(graph[id].op)) id = graph[id].operands[0];
   return id;
@@ -244,18 +243,17 @@ class Refusals {
     for (const NodeId id : ids(graph_)) {
       const Node& node = graph_[id];
       if (!needed_[at(id)]) continue;
-      if (is_any<Constant, Parameter, State>(node.op) && node.type.dtype == DType::F32)
-        leaf(id);
+      const bool is_leaf = is_any<Constant, Parameter, State>(node.op);
+      if (is_leaf && node.type.dtype == DType::F32) leaf(id);
       if (std::holds_alternative<Softmax>(node.op)) computed_masks(id);
     }
     return std::move(found_);
   }
 
  private:
-  /// A leaf that may be a mask.
+  /// Of a leaf: `hopeless` if no grid holds its values, whatever they are added to.
   struct Leaf {
-    bool infinite = false;
-    bool hopeless = false;  ///< no grid holds its values, whatever they are added to
+    bool infinite, hopeless;
   };
 
   void add(NodeId id, std::string what, const char* remedy) {
@@ -263,13 +261,12 @@ class Refusals {
   }
 
   void leaf(NodeId id) {
-    constexpr float hopeless = 1e7f;
     const std::vector<float> values = leaf_values(graph_, parameters_, id);
     const bool infinite = std::ranges::any_of(values, [](float v) { return std::isinf(v); });
     const bool is_hopeless =
-        std::ranges::any_of(values, [](float v) { return std::fabs(v) >= hopeless; }) &&
+        std::ranges::any_of(values, [](float v) { return std::fabs(v) >= 1e7f; }) &&
         (infinite || std::ranges::any_of(values, [](float v) { return std::fabs(v) <= 1e3f; }));
-    const std::string reason = of_leaf(id, {.infinite = infinite, .hopeless = is_hopeless});
+    const std::string reason = of_leaf(id, {infinite, is_hopeless});
     if (reason.empty()) return;
     add(id, (infinite ? "infinite values have no codes: " : "no mask in integers: ") + reason,
         "masks have integers where they are added to the operand of a Softmax that is not the "
@@ -300,7 +297,7 @@ class Refusals {
     }
     return of_readers(value, [&](NodeId id) -> std::string {
       const Op& op = graph_[id].op;
-      if (std::holds_alternative<Softmax>(op)) return of_softmax(sum, id);
+      if (is_any<Softmax, LogSoftmax>(op)) return of_softmax(sum, id);
       if (is_any<Reshape, Affine, Clamp>(op) || leaf_operand(graph_, id)) {
         return of_sum(sum, id, leaf);
       }
@@ -311,6 +308,9 @@ class Refusals {
   std::string of_softmax(NodeId sum, NodeId softmax) const {
     if (std::ranges::find(last_, softmax) != last_.end()) {
       return name_near(graph_, softmax) + " is last, so that its operand is the answer";
+    }
+    if (std::holds_alternative<LogSoftmax>(graph_[softmax].op)) {
+      return "the logarithms of " + name_near(graph_, softmax) + " have no codes for it";
     }
     Path path(graph_, parameters_, softmax);
     if (!path.contains(sum)) {
