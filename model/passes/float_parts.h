@@ -30,7 +30,7 @@ std::vector<Finding> unquantized_parts(const Graph& graph);
 /// Throws GraphError that lists all `parts` and ends with `way_out`, unless there are none.
 void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out);
 
-/// The `way_out` of leaves whose values have no codes.
+/// The `way_out` for values without codes.
 inline constexpr std::string_view no_floats_beside =
     "they cannot remain in floats beside quantizers";
 

@@ -19,7 +19,7 @@ struct RewrittenLayers {
   /// Scales, offsets, transposed convolutions, quotients, borders and Softmaxes that became
   /// other layers, by such names.
   std::vector<std::string> rewritten = {};
-  /// Leaves that cannot be quantized, see `values_without_codes`.
+  /// Nodes that cannot be quantized, see `values_without_codes`.
   std::vector<Finding> refused = {};
 };
 

@@ -47,10 +47,9 @@ std::optional<ScoreMask> score_mask(const Graph& graph, const Parameters& parame
 /// Returns a finding for every node of a graph without quantizers that the answers need and
 /// whose values have no codes:
 ///
-/// - a leaf with infinite values, or one with values from 10,000,000 on beside values up to
-/// 1,000
-///   that is added, unless it is a mask that `score_mask` returns;
-/// - any other mask that is added to the operand of a Softmax;
+/// - a leaf with infinite values, unless it is a mask that `score_mask` returns;
+/// - any other mask that is added to the operand of a Softmax or LogSoftmax;
+/// - a leaf with values from 10,000,000 on beside values up to 1,000 that is added to others;
 /// - a number of 5,000 or more times a value that depends on inputs, added to such an operand.
 std::vector<Finding> values_without_codes(const Graph& graph, const Parameters& parameters);
 
