@@ -21,13 +21,10 @@ void extend_constant(const Graph& graph, std::vector<bool>& constant) {
 }
 
 std::optional<float> mask_bound(std::span<const float> values) {
-  // Beyond any difference of scores; -10,000 with a bias, or in bf16, is less.
-  constexpr float far = -5e3f;
-  constexpr float negligible = -100;  // exp(-100) is the least positive number of f32
   if (values.empty()) return std::nullopt;
   const float least = *std::ranges::min_element(values);
   const bool two = std::ranges::all_of(values, [&](float v) { return v == 0 || v == least; });
-  const float bound = two ? negligible : far;
+  const float bound = two ? negligible_score : far_score;
   const auto counts = [](float each) { return std::fabs(each) <= 1e3f; };
   const auto known = [&](float each) { return each <= bound || counts(each); };
   const bool both =

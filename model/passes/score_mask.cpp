@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -17,18 +15,14 @@
 namespace qtape {
 namespace {
 
-int64_t product(std::span<const int64_t> extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
-}
-
 /// Calls f(first, step, n) for each row along the axis: its elements are first + k * step.
 template <class F>
 void for_each_row(const ScoreMask& mask, const F& f) {
   const std::span<const int64_t> extents = mask.extents;
   const auto axis = static_cast<size_t>(mask.axis + std::ssize(extents));
   const int64_t n = extents[axis];
-  const int64_t step = product(extents.subspan(axis + 1));
-  for (int64_t outer = 0; outer < product(extents.first(axis)); ++outer) {
+  const int64_t step = Shape(extents.subspan(axis + 1)).elements();
+  for (int64_t outer = 0; outer < Shape(extents.first(axis)).elements(); ++outer) {
     for (int64_t inner = 0; inner < step; ++inner) f(outer * n * step + inner, step, n);
   }
 }
@@ -60,7 +54,7 @@ std::vector<float> added_values(const Graph& graph, const Parameters& parameters
 /// Returns the values of a leaf of shape `from` for each element of the last axes `extents`.
 std::vector<float> spread(const std::vector<float>& values, const Shape& from,
                           std::span<const int64_t> extents) {
-  std::vector<float> result(static_cast<size_t>(product(extents)));
+  std::vector<float> result(static_cast<size_t>(Shape(extents).elements()));
   for (size_t i = 0; i < result.size(); ++i) {
     auto rest = static_cast<int64_t>(i);
     int64_t place = 0;
@@ -145,16 +139,16 @@ class Path {
 
   /// True if the leaf of the sum `last_` is a mask.
   bool add_mask(size_t leaf) {
-    constexpr float negligible = -100;  // as in mask_bound
     std::vector<float> values = added_values(graph_, parameters_, last_, leaf);
     const std::optional<float> bound = mask_bound(values);
     const auto counts = [&](float each) {
-      return each > *bound || each * factor_ > negligible;
+      return each > *bound || each * factor_ > negligible_score;
     };
     if (!bound || std::ranges::all_of(values, counts)) return false;
     for (float& each : values) each *= factor_;
     const Shape& shape = graph_[graph_[last_].operands[leaf]].type.shape;
-    masks_.push_back({last_, shape, std::move(values), std::min(*bound * factor_, negligible)});
+    masks_.push_back(
+        {last_, shape, std::move(values), std::min(*bound * factor_, negligible_score)});
     return true;
   }
 
@@ -169,7 +163,7 @@ class Path {
     }
     if (first == 0) return "it differs between samples";
     mask_.extents.assign(shape.extents().begin() + first, shape.extents().end());
-    const auto size = static_cast<size_t>(product(mask_.extents));
+    const auto size = static_cast<size_t>(Shape(mask_.extents).elements());
     mask_.counts.assign(size, true);
     mask_.biases.assign(size, 0);
     for (const Added& each : masks_) {
@@ -224,10 +218,9 @@ NodeId before_moves(const Graph& graph, NodeId id) {
 
 /// True for a large number times a value, or added to one.
 bool is_large(const Graph& graph, NodeId id) {
-  constexpr double large = 5000;
   const auto* affine = std::get_if<Affine>(&graph[id].op);
   return affine != nullptr &&
-         std::max(std::fabs(affine->factor), std::fabs(affine->offset)) >= large;
+         std::max(std::fabs(affine->factor), std::fabs(affine->offset)) >= -far_score;
 }
 
 /// Search for nodes whose values have no codes.

@@ -1,7 +1,6 @@
 // Constants that are the same for each sample, such as the learned queries of attention, as
 // values that depend on an input.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "qtape/engine/constants.h"
@@ -13,7 +12,7 @@ namespace {
 
 /// True if axis 0 of a constant has `rows` for each of the `samples`, the same for all.
 bool repeats(const OnnxConstant& constant, int64_t rows, int64_t samples) {
-  if (constant.shape[0] != rows * samples) return false;
+  if (constant.shape[0] % samples != 0 || constant.shape[0] / samples != rows) return false;
   const auto period = std::ssize(constant.floats) / samples;
   return std::equal(constant.floats.begin() + period, constant.floats.end(),
                     constant.floats.begin());
@@ -78,19 +77,22 @@ std::optional<std::pair<int, int64_t>> OnnxImporter::samples_of(const OnnxNode& 
 
 bool OnnxImporter::add_with_samples(const OnnxNode& node) {
   std::map<std::string, OnnxConstant> replaced;
-  for (int k = 0; k < node.inputs(); ++k) {
-    const auto samples = samples_of(node, k);
-    if (!samples) continue;
-    const std::string& name = node.input(k);
-    std::optional<OnnxValue> value =
-        sampled(name, constants_.at(name), samples->first, samples->second);
-    if (!value) continue;
-    replaced.insert(constants_.extract(name));
-    values_[name] = std::move(*value);
-  }
-  if (replaced.empty()) return false;
   std::vector<std::string> reasons;
-  if (attempt(node, reasons)) return true;
+  try {
+    for (int k = 0; k < node.inputs(); ++k) {
+      const auto samples = samples_of(node, k);
+      if (!samples) continue;
+      const std::string& name = node.input(k);
+      std::optional<OnnxValue> value =
+          sampled(name, constants_.at(name), samples->first, samples->second);
+      if (!value) continue;
+      replaced.insert(constants_.extract(name));
+      values_[name] = std::move(*value);
+    }
+    if (!replaced.empty() && attempt(node, reasons)) return true;
+  } catch (const Error&) {
+    // Without room for the values, the reason of the node itself is reported.
+  }
   for (auto& [name, constant] : replaced) {
     values_.erase(name);
     constants_.emplace(name, std::move(constant));
