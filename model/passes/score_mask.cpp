@@ -269,6 +269,8 @@ class Refusals {
   /// Returns why a reader has no integers for the leaf; empty if all have.
   std::string of_leaf(NodeId id, const Leaf& leaf) const {
     return of_readers(id, [&](NodeId reader) -> std::string {
+      // Conversion checks what quantizers read.
+      if (is_quantizer(graph_[reader].op)) return "";
       const auto operand = leaf_operand(graph_, reader);
       if (operand && graph_[reader].operands[*operand] == id) {
         const bool masks =
@@ -290,6 +292,7 @@ class Refusals {
     }
     return of_readers(value, [&](NodeId id) -> std::string {
       const Op& op = graph_[id].op;
+      if (is_quantizer(op)) return "";
       if (is_any<Softmax, LogSoftmax>(op)) return of_softmax(sum, id);
       if (is_any<Reshape, Affine, Clamp>(op) || leaf_operand(graph_, id)) {
         return of_sum(sum, id, leaf);
@@ -386,7 +389,6 @@ std::optional<ScoreMask> score_mask(const Graph& graph, const Parameters& parame
 }
 
 std::vector<Finding> values_without_codes(const Graph& graph, const Parameters& parameters) {
-  if (!quantizers(graph).empty()) return {};
   return Refusals(graph, parameters).run();
 }
 

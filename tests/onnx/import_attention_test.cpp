@@ -307,6 +307,11 @@ TEST_CASE("onnx: queries that are the same for each sample") {
   check_close(answer(model_of(2, twice), x, 2), expected);
   twice[0] += 1;
   refused(model_of(2, twice), "node 'the MatMul' (MatMul): input 0 must be a matrix of floats");
+  // Four rows of x for each of this number of samples have no number in 64 bits.
+  OnnxModel many({int64_t{1} << 62, 4, 3});
+  many.node("Reshape", {"x", ints({-1, 3, 1})}, {"columns"});
+  many.node("MatMul", {floats({4, 2, 3}, drawn(24, 3)), "columns"});
+  refused(many, "node 'the MatMul' (MatMul): input 0 must be a matrix of floats");
 }
 
 TEST_CASE("onnx: products whose heads share a matrix") {

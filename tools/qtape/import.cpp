@@ -172,7 +172,9 @@ Model judged(SavedModel imported, bool float_parts, ImportReport& report) {
     judge_rewritten(imported.graph, imported.parameters, float_parts, report);
     return Model(std::move(imported));
   }
-  Model made = prepared(Model(std::move(imported)), float_parts, report);
+  std::vector<Finding> refused;
+  Model made = rewritten(Model(std::move(imported)), report, refused);
+  judge(made.graph(), float_parts, report, std::move(refused));
   judge_unquantized(made.graph(), true, report);
   return made;
 }

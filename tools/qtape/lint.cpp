@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/passes/score_mask.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"
@@ -42,7 +43,10 @@ std::vector<Finding> findings_of(const std::string& path, programs::OutputFiles&
     SavedModel& model = std::get<SavedModel>(file);
     if (!quantizers(model.graph).empty()) {
       model = before_softmax(std::move(model));
-      return qtape::lint(model.graph, model.parameters);
+      std::vector<Finding> findings = qtape::lint(model.graph, model.parameters);
+      std::ranges::move(values_without_codes(model.graph, model.parameters),
+                        std::back_inserter(findings));
+      return findings;
     }
     std::vector<Finding> findings = qtape::lint(model.graph, model.parameters);
     // Nodes that lack an integer form even with quantizers, which other layers get.

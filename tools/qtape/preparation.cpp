@@ -46,9 +46,9 @@ void say(std::string_view verb, std::string_view noun, const std::vector<std::st
 
 }  // namespace
 
-Model rewritten(Model model, Preparation& report) {
+Model rewritten(Model model, Preparation& report, std::vector<Finding>& refused) {
   RewrittenLayers result = rewrite_layers(model.graph(), model.parameters());
-  require_no_float_parts(result.refused, no_floats_beside);
+  refused = std::move(result.refused);
   if (!result.model) return model;
   say("folded", "batch norm", result.folded, " into weights");
   std::ranges::move(result.folded, std::back_inserter(report.folded_norms));
@@ -111,8 +111,9 @@ void judge(const Graph& graph, const std::vector<Finding>& parts, bool allowed) 
 
 }  // namespace
 
-void judge(const Graph& graph, bool allowed, Preparation& report) {
+void judge(const Graph& graph, bool allowed, Preparation& report, std::vector<Finding> more) {
   report.float_parts = float_parts(graph);
+  std::ranges::move(more, std::back_inserter(report.float_parts));
   judge(graph, report.float_parts, allowed);
 }
 
@@ -187,7 +188,9 @@ void say_warnings(const Graph& graph, const Parameters& parameters, const std::s
 }
 
 Model prepared(Model model, bool float_parts, Preparation& report) {
-  Model result = rewritten(std::move(model), report);
+  std::vector<Finding> refused;
+  Model result = rewritten(std::move(model), report, refused);
+  require_no_float_parts(refused, no_floats_beside);
   judge(result.graph(), float_parts, report);
   return result;
 }

@@ -54,17 +54,18 @@ inline constexpr const char* float_parts_help =
     "leave nodes without an integer form in floats, instead of refusing the model";
 
 /// Returns the model with its layers rewritten for integers (`rewrite_layers`), and prints what
-/// has changed.
-Model rewritten(Model model, Preparation& report);
+/// has changed. Sets `refused` to the nodes whose values have no codes.
+Model rewritten(Model model, Preparation& report, std::vector<Finding>& refused);
 /// Returns the model with its batch norms as norms that are folded while they train
 /// (`with_training_norms`), and prints them.
 Model with_training_norms(Model model, TrainingPreparation& report);
 /// Returns a model without its last Softmax and LogSoftmax nodes, and prints them.
 SavedModel before_softmax(SavedModel model);
 Model before_softmax(Model model);
-/// Throws GraphError that lists the parts of the model without an integer form; prints the list
-/// instead if `allowed`.
-void judge(const Graph& graph, bool allowed, Preparation& report);
+/// Throws GraphError that lists the parts of the model without an integer form, and `more`;
+/// prints the list instead if `allowed`.
+void judge(const Graph& graph, bool allowed, Preparation& report,
+           std::vector<Finding> more = {});
 /// Does the same for parts that lack quantizers in a model that has others.
 void judge_unquantized(const Graph& graph, bool allowed, Preparation& report);
 /// Does the same for quantizers added since then, for parts that `report` does not list yet,
@@ -80,7 +81,8 @@ void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allo
 /// Prints the number of warnings that `lint` gives for a model with quantizers, saved as
 /// `file`.
 void say_warnings(const Graph& graph, const Parameters& parameters, const std::string& file);
-/// Applies rewritten, then judge.
+/// Applies rewritten, then judge. Throws GraphError for values without codes, also if
+/// `float_parts`.
 Model prepared(Model model, bool float_parts, Preparation& report);
 
 }  // namespace qtape::tool

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/passes/rewrite_layers.h"
@@ -218,6 +219,27 @@ TEST_CASE("score mask: masks that depend on inputs are refused") {
           "error: mask: no codes hold a mask that depends on inputs beside scores; subtract a "
           "number near the scores, such as 30, or make the mask a constant");
   }
+}
+
+TEST_CASE("score mask: of layers without quantizers beside others that have them") {
+  InsertOptions some = calibrated_quantizers(8, 8);
+  some.complete = false;
+  for (const bool mask : {false, true}) {
+    const MaskRow row = {{0, 0, 0, mask ? -inf : 1e9f}, {4}};
+    const Graph graph = insert_quantizers(masked_softmax(row), some);
+    const RewrittenLayers made = rewrite_layers(graph, Parameters(graph, 1));
+    REQUIRE(made.model);
+    CHECK(made.model->graph.find("shares.masked").has_value() == mask);
+    CHECK(made.refused.size() == (mask ? 0 : 1));
+  }
+  // A quantizer of the sum has a grid of its own.
+  test::Net net({2, 3, 4});
+  const Constant values{.value = Tensor::of<float>({4}, std::vector<float>{0, 0, -1e9f, 1e9f})};
+  const NodeId sum = net.add(Add{}, {net.x, net.add(values, {}, "mask")});
+  const NodeId q = add_quantizer(net.graph, sum, quantize::activations(8), "sum");
+  const NodeId shares = net.add(Softmax{.axis = -1}, {q});
+  net.graph.set_outputs({linear(net.graph, shares, {.out = 2, .label = "fc"})});
+  CHECK(rewrite_layers(net.graph, Parameters(net.graph, 1)).refused.empty());
 }
 
 TEST_CASE("score mask: several masks, with factors, biases and limits between them") {
