@@ -1,5 +1,7 @@
 #include "qtape/onnx/import/graph_view.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -74,6 +76,25 @@ std::optional<double> OnnxGraphView::number(const std::string& name) const {
   if (found->data_location() == onnx::TensorProto::EXTERNAL) return {};
   try {
     return double{read_constant(*found).floats.at(0)};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::optional<OnnxGraphView::Integers> OnnxGraphView::integers(const std::string& name) const {
+  if (const onnx::NodeProto* node = node_of(name, "Constant")) {
+    for (const auto& each : node->attribute()) {
+      if (each.name() == "value_int") return Integers{{each.i()}, 0};
+      if (each.name() == "value_ints")
+        return Integers{{each.ints().begin(), each.ints().end()}, 1};
+    }
+  }
+  const onnx::TensorProto* found = tensor(name);
+  if (found == nullptr || found->data_location() == onnx::TensorProto::EXTERNAL) return {};
+  const int type = found->data_type();
+  if (type != onnx::TensorProto::INT64 && type != onnx::TensorProto::INT32) return {};
+  try {
+    return Integers{read_constant(*found).integers, found->dims_size()};
   } catch (const Error&) {
     return {};
   }
@@ -158,6 +179,22 @@ onnx::NodeProto& OnnxGraphView::replace(int index, const std::string& type,
   }
   release(std::move(before));
   return node;
+}
+
+std::string OnnxGraphView::add_integers(const std::string& wanted,
+                                        const std::vector<int64_t>& values) {
+  std::string name = wanted;
+  for (int k = 2;
+       tensors_.contains(name) || producers_.contains(name) || readers_.contains(name); ++k) {
+    name = fmt::format("{}.{}", wanted, k);
+  }
+  onnx::TensorProto& tensor = *graph_.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(onnx::TensorProto::INT64);
+  tensor.add_dims(std::ssize(values));
+  tensor.mutable_int64_data()->Add(values.begin(), values.end());
+  tensors_[name] = &tensor;
+  return name;
 }
 
 void OnnxGraphView::release(std::vector<std::string> names) {

@@ -33,6 +33,12 @@ class OnnxGraphView {
   const onnx::NodeProto* node_of(const std::string& name) const;
   /// Returns a constant of one float.
   std::optional<double> number(const std::string& name) const;
+  /// Returns a constant of integers, with its rank.
+  struct Integers {
+    std::vector<int64_t> values;
+    int rank;
+  };
+  std::optional<Integers> integers(const std::string& name) const;
   /// Returns a constant of the file or of a node, or null.
   const onnx::TensorProto* tensor(const std::string& name) const;
   /// Returns the factors of `name`, followed through Mul, Div by a number and Pow by 2 or 3,
@@ -50,6 +56,8 @@ class OnnxGraphView {
   /// nodes that nothing reads any more.
   onnx::NodeProto& replace(int index, const std::string& type,
                            const std::vector<std::string>& inputs);
+  /// Adds a constant of integers of rank 1; returns its name, which is `wanted` or like it.
+  std::string add_integers(const std::string& wanted, const std::vector<int64_t>& values);
   /// Removes the marked nodes.
   void remove_unread();
 

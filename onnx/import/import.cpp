@@ -224,9 +224,29 @@ void require_unique_names(const onnx::GraphProto& graph) {
   }
 }
 
+/// How a file is read.
+struct Reading {
+  std::set<std::string> rounded = {};  ///< constants that are rounded, see OnnxImporter
+  /// The batch of inputs whose axis 1 has the fixed extent 1 is there, as in exports with the
+  /// sequence first.
+  bool sequence_first = false;
+};
+
+/// Returns the names of inputs with a fixed extent 1 on axis 1 and another on axis 0.
+std::set<std::string> with_sequence_first(const onnx::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const auto& input : graph.input()) {
+    const auto& shape = input.type().tensor_type().shape();
+    if (shape.dim_size() < 2) continue;
+    const bool first = shape.dim(0).dim_value() > 1 && shape.dim(1).dim_value() == 1;
+    if (first) names.insert(input.name());
+  }
+  return names;
+}
+
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
                         std::vector<std::string>* notes, const OnnxImportOptions& options,
-                        const std::set<std::string>& rounded) {
+                        const Reading& reading) {
   const std::map<int, std::string> calls = inline_functions(model);
   if (!options.outputs.empty()) end_at(*model.mutable_graph(), options.outputs);
   // A file with calls that could not be inlined is refused.
@@ -239,12 +259,13 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   const std::set<std::string> tensors = tensor_names(graph);
   const std::vector<std::string> cast =
       declare_float_inputs(*model.mutable_graph(), live, tensors);
-  OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files), rounded);
+  OnnxImporter importer(opset_of(model), bytes, live.names, std::move(files), reading.rounded);
   for (const auto& value : graph.value_info()) importer.declare(value);
   for (const auto& output : graph.output()) importer.declare(output);
   const std::vector<int> others = add_constants(importer, graph, live, calls);
   const bool one_axis = has_conv_over_one_axis(graph, live, importer);
-  const std::set<std::string> by_steps = read_by_steps(graph, live);
+  std::set<std::string> by_steps = read_by_steps(graph, live);
+  if (reading.sequence_first) by_steps.merge(with_sequence_first(graph));
   for (const auto& input : graph.input()) {
     const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
     if (read) importer.add_input(input, one_axis, by_steps);
@@ -265,42 +286,58 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
                      importer.values());
 }
 
-/// Reads a model in which the constants `rounded` are rounded, see OnnxImporter.
-SavedModel parse_rounded(std::string_view bytes, OnnxDataFiles files,
-                         std::vector<std::string>* notes, const OnnxImportOptions& options,
-                         const std::set<std::string>& rounded) {
-  ArenaModel owner;
-  onnx::ModelProto& model = *owner;
-  require<FormatError>(static_cast<int64_t>(bytes.size()) <= largest_file &&
-                           model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-                           model.has_graph(),
-                       "is not an ONNX model");
-  require_unique_names(model.graph());
-  return import_graph(model, static_cast<int64_t>(bytes.size()), std::move(files), notes,
-                      options, rounded);
-}
+/// A file's bytes and the settings of its import.
+struct Source {
+  std::string_view bytes;
+  const OnnxDataFiles& files;
+  const OnnxImportOptions& options;
 
-SavedModel parse(std::string_view bytes, std::string_view name, const OnnxDataFiles& files,
-                 std::vector<std::string>* notes, const OnnxImportOptions& options) {
-  // Protobuf's own messages are suppressed; our error replaces them.
-  const google::protobuf::LogSilencer silence;
-  const FloatEnvironment floats;
-  try {
-    std::set<std::string> rounded;
+  SavedModel read(const Reading& reading, std::vector<std::string>* notes) const {
+    ArenaModel owner;
+    onnx::ModelProto& model = *owner;
+    require<FormatError>(
+        static_cast<int64_t>(bytes.size()) <= largest_file &&
+            model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+            model.has_graph(),
+        "is not an ONNX model");
+    require_unique_names(model.graph());
+    require<FormatError>(!reading.sequence_first || !with_sequence_first(model.graph()).empty(),
+                         "no input has its sequence first");
+    return import_graph(model, static_cast<int64_t>(bytes.size()), files, notes, options,
+                        reading);
+  }
+
+  /// Reads the file again for constants that turn out to be rounded.
+  SavedModel read_rounded(bool sequence_first, std::vector<std::string>* notes) const {
+    Reading reading{.sequence_first = sequence_first};
     while (true) {
       try {
-        return parse_rounded(bytes, files, notes, options, rounded);
+        return read(reading, notes);
       } catch (OnnxUnrounded& found) {
         const std::string first = *found.names.begin();
-        const size_t before = rounded.size();
-        rounded.merge(found.names);
-        require<FormatError>(rounded.size() > before,
+        const size_t before = reading.rounded.size();
+        reading.rounded.merge(found.names);
+        require<FormatError>(reading.rounded.size() > before,
                              "tensor '{}': a node that reads it cannot have a QuantizeLinear "
                              "before it",
                              printable(first));
       }
     }
+  }
+};
+
+SavedModel parse(const Source& source, std::string_view name, std::vector<std::string>* notes) {
+  // Protobuf's own messages are suppressed; our error replaces them.
+  const google::protobuf::LogSilencer silence;
+  const FloatEnvironment floats;
+  try {
+    return source.read_rounded(false, notes);
   } catch (const Error& error) {
+    try {
+      return source.read_rounded(true, notes);
+    } catch (const Error&) {
+      // The first error is about the axes that the file names.
+    }
     fail<FormatError>("{}: {}", name, error.what());
   }
 }
@@ -309,7 +346,8 @@ SavedModel parse(std::string_view bytes, std::string_view name, const OnnxDataFi
 
 SavedModel parse_onnx(std::string_view bytes, std::string_view name,
                       std::vector<std::string>* notes, const OnnxImportOptions& options) {
-  return parse(bytes, name, OnnxDataFiles({}), notes, options);
+  const OnnxDataFiles files({});
+  return parse({bytes, files, options}, name, notes);
 }
 
 SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes,
@@ -317,7 +355,8 @@ SavedModel import_onnx(const std::string& path, std::vector<std::string>* notes,
   return during("reading", path, [&] {
     const OnnxDataFiles files(std::filesystem::path(path).parent_path().string(),
                               options.data_files);
-    return parse(read_file(path, largest_file), path, files, notes, options);
+    const std::string bytes = read_file(path, largest_file);
+    return parse({bytes, files, options}, path, notes);
   });
 }
 

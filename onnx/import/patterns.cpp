@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "qtape/core/error.h"
 #include "qtape/onnx/import/graph_view.h"
+#include "qtape/onnx/import/sequence_items.h"
 #include "qtape/onnx/onnx_node.h"
-#include "qtape/onnx/tensor_proto.h"
 
 namespace qtape {
 namespace {
@@ -287,24 +286,13 @@ class LocalResponses {
     constexpr size_t max_names = 64;
     std::vector<std::string> names = {name};
     for (size_t k = 0; k < names.size() && k < max_names; ++k) {
-      const onnx::TensorProto* tensor = view_.tensor(names[k]);
-      if (tensor != nullptr && tensor->data_type() == onnx::TensorProto::INT64 &&
-          tensor->data_location() != onnx::TensorProto::EXTERNAL && holds(*tensor, numbers)) {
-        return true;
-      }
+      const auto found = view_.integers(names[k]);
+      if (found && found->values == numbers) return true;
       const onnx::NodeProto* node = view_.node_of(names[k]);
       if (node == nullptr) continue;
       for (const std::string& each : node->input()) names.push_back(each);
     }
     return false;
-  }
-
-  static bool holds(const onnx::TensorProto& tensor, const std::vector<int64_t>& numbers) {
-    try {
-      return read_constant(tensor).integers == numbers;
-    } catch (const Error&) {
-      return false;
-    }
   }
 
   OnnxGraphView& view_;
@@ -317,6 +305,7 @@ void fuse_patterns(onnx::GraphProto& graph) {
   Activations(view).run();
   Choices(view).run();
   LocalResponses(view).run();
+  replace_sequence_items(view);
   view.remove_unread();
 }
 

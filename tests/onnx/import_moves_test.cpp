@@ -118,6 +118,43 @@ TEST_CASE("onnx moves: elements along an axis") {
   CHECK(answer(of(one, "Expand", {ints({3, 1})}), one) == along(one, 2, {0, 0, 0}).values);
 }
 
+TEST_CASE("onnx moves: elements of a sequence") {
+  const OnnxGiven x = numbered({1, 4, 3, 5});
+  const auto model = [&](const OnnxInputs& sizes, int64_t axis, int64_t keep, int64_t index) {
+    OnnxInputs inputs = {"x"};
+    inputs.insert(inputs.end(), sizes.begin(), sizes.end());
+    return OnnxModel({-1, 4, 3, 5})
+        .node("SplitToSequence", inputs, {"parts"})
+        .with("axis", axis)
+        .with("keepdims", keep)
+        .node("SequenceAt", {"parts", codes({}, {index}, onnx::TensorProto::INT64)});
+  };
+  const auto scalar = [](int64_t size) { return codes({}, {size}, onnx::TensorProto::INT64); };
+  struct Row {
+    OnnxInputs sizes;
+    int64_t axis, keep, index;
+    std::vector<int64_t> places;
+    bool squeezed = false;
+  };
+  for (const Row& row :
+       {Row{{}, 1, 1, -1, {3}}, Row{{}, 3, 0, 2, {2}, true},
+        Row{{scalar(1)}, -2, 0, -3, {0}, true}, Row{{scalar(1)}, 2, 1, 1, {1}},
+        Row{{scalar(2)}, 3, 0, 2, {4}}, Row{{ints({1, 3})}, 1, 0, -1, {1, 2, 3}},
+        Row{{ints({2, 2, 1})}, 3, 1, 1, {2, 3}}}) {
+    CAPTURE(row.axis);
+    CAPTURE(row.index);
+    const OnnxModel made = model(row.sizes, row.axis, row.keep, row.index);
+    const auto axis = static_cast<size_t>(row.axis < 0 ? row.axis + 4 : row.axis);
+    CHECK(answer(made, x) == along(x, axis, row.places).values);
+    CHECK(answer_shape(made).rank() == (row.squeezed ? 3 : 4));
+  }
+  const std::string unsupported = " (SequenceAt): the operator is not supported";
+  for (const OnnxModel& each : {model({scalar(2)}, 3, 1, -1), model({ints({2, 3})}, 3, 1, 2),
+                                model({ints({-2, 7})}, 3, 1, 1), model({"x"}, 3, 1, 1)}) {
+    CHECK(error_of(each).find(unsupported) != std::string::npos);
+  }
+}
+
 TEST_CASE("onnx moves: borders of every mode, and negative ones") {
   const OnnxGiven x = numbered({1, 2, 3, 4});
   const auto padded = [&](const char* mode, const Extents& pads, const Extents& axes) {

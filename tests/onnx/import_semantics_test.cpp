@@ -160,6 +160,27 @@ TEST_CASE("onnx: what would mix samples or is ambiguous is refused") {
           "supported: export shorter sequences");
 }
 
+TEST_CASE("onnx: a fixed batch of 1 on axis 1, where axis 0 would mix samples") {
+  OnnxModel model({3, 1, 2});
+  model.transposed("x", {1, 0, 2}, "s");
+  model.node("ReduceSum", {"s", ints({1})}).with("keepdims", 0);
+  std::vector<std::string> notes;
+  const SavedModel read = model.imported(&notes);
+  CHECK(read.graph[read.graph.at("x")].type.shape == Shape{1, 3, 2});
+  check_close(answer(read, Numbers{1, 2, 3, 4, 5, 6, 1, 1, 2, 2, 3, 3}, 2), {9, 12, 6, 6});
+  CHECK(notes == std::vector<std::string>{
+                     "input 'x' has its samples along axis 1 in the file: the model "
+                     "takes samples first"});
+  // The first error is reported where axis 1 mixes samples as well.
+  refused(OnnxModel({3, 1, 2})
+              .node("ReduceSum", {"x", ints({0})}, {"a"})
+              .node("ReduceSum", {"x", ints({1})}, {"b"})
+              .node("Add", {"a", "b"}),
+          "node 'the ReduceSum' (ReduceSum): axis 0 would join samples");
+  // A batch of 3 that does not mix samples stays on axis 0.
+  CHECK(answer_shape(OnnxModel({3, 1, 2}).node("Relu", {"x"})) == Shape{1, 1, 2});
+}
+
 TEST_CASE("onnx: outputs have distinct labels, those of the file first") {
   const SavedModel model = OnnxModel({-1, 4})
                                .node("Split", {"x", ints({1, 3})}, {"y", "x.2"})
