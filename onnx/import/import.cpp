@@ -51,9 +51,24 @@ bool has_conv_over_one_axis(const onnx::GraphProto& graph, const LiveParts& live
   });
 }
 
-/// Returns the names of the values that recurrent operators read as [steps, batch, features].
-std::set<std::string> read_by_steps(const onnx::GraphProto& graph, const LiveParts& live) {
+/// Returns the names of inputs with a fixed extent 1 on axis 1 and another on axis 0.
+std::set<std::string> with_sequence_first(const onnx::GraphProto& graph) {
   std::set<std::string> names;
+  for (const auto& input : graph.input()) {
+    const auto& shape = input.type().tensor_type().shape();
+    if (shape.dim_size() < 2) continue;
+    const bool first = shape.dim(0).dim_value() > 1 && shape.dim(1).dim_value() == 1;
+    if (first) names.insert(input.name());
+  }
+  return names;
+}
+
+/// Returns the names of the values that recurrent operators read as [steps, batch, features],
+/// and of those of `with_sequence_first` if `sequence_first`.
+std::set<std::string> read_by_steps(const onnx::GraphProto& graph, const LiveParts& live,
+                                    bool sequence_first) {
+  std::set<std::string> names;
+  if (sequence_first) names = with_sequence_first(graph);
   for (const int i : live.nodes) {
     const OnnxNode node(graph.node(i));
     const bool recurrent =
@@ -232,18 +247,6 @@ struct Reading {
   bool sequence_first = false;
 };
 
-/// Returns the names of inputs with a fixed extent 1 on axis 1 and another on axis 0.
-std::set<std::string> with_sequence_first(const onnx::GraphProto& graph) {
-  std::set<std::string> names;
-  for (const auto& input : graph.input()) {
-    const auto& shape = input.type().tensor_type().shape();
-    if (shape.dim_size() < 2) continue;
-    const bool first = shape.dim(0).dim_value() > 1 && shape.dim(1).dim_value() == 1;
-    if (first) names.insert(input.name());
-  }
-  return names;
-}
-
 SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles files,
                         std::vector<std::string>* notes, const OnnxImportOptions& options,
                         const Reading& reading) {
@@ -264,8 +267,7 @@ SavedModel import_graph(onnx::ModelProto& model, int64_t bytes, OnnxDataFiles fi
   for (const auto& output : graph.output()) importer.declare(output);
   const std::vector<int> others = add_constants(importer, graph, live, calls);
   const bool one_axis = has_conv_over_one_axis(graph, live, importer);
-  std::set<std::string> by_steps = read_by_steps(graph, live);
-  if (reading.sequence_first) by_steps.merge(with_sequence_first(graph));
+  const std::set<std::string> by_steps = read_by_steps(graph, live, reading.sequence_first);
   for (const auto& input : graph.input()) {
     const bool read = live.names.contains(input.name()) && !tensors.contains(input.name());
     if (read) importer.add_input(input, one_axis, by_steps);
