@@ -13,6 +13,7 @@
 #include "qtape/c99/c_source.h"
 #include "qtape/c99/c_writers.h"
 #include "qtape/engine/plan.h"
+#include "qtape/integer/program/output_names.h"
 #include "qtape/integer/program/program_plan.h"
 #include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/sha256.h"
@@ -103,7 +104,7 @@ class Writer {
       if (is_input(id)) result_.inputs.push_back({id, names_[at(id)]});
     }
     for (ProgramNodeId id : program_.outputs()) {
-      result_.outputs.push_back({id, inputs.of(program_[id].label, id.index)});
+      result_.outputs.push_back({id, inputs.of(output_label(program_, id), id.index)});
     }
   }
 

@@ -1,5 +1,8 @@
 #include "qtape/engine/labels.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace qtape {
 
 std::string unused_label(const Graph& graph, const std::string& label,
@@ -13,6 +16,17 @@ std::string value_label(std::string_view label) {
   constexpr std::string_view ending = ".quantized";
   return label.ends_with(ending) ? std::string(label.substr(0, label.size() - ending.size()))
                                  : std::string();
+}
+
+std::string answer_name(const Graph& graph, NodeId answer) {
+  const std::string value = value_label(graph[answer].label);
+  const std::vector<NodeId>& operands = graph[answer].operands;
+  if (value.empty() || operands.empty() || graph[operands[0]].label != value) {
+    return graph.name(answer);
+  }
+  const auto answers = graph.answers();
+  const bool both = std::ranges::find(answers, operands[0]) != answers.end();
+  return both ? graph.name(answer) : value;
 }
 
 namespace {

@@ -29,6 +29,10 @@ std::string unused_label(const Graph& graph, const std::string& label,
 /// other labels.
 std::string value_label(std::string_view label);
 
+/// Returns the label of an answer, or that of the value before its quantizer, `NAME` for
+/// `NAME.quantized`, unless that value is an answer as well; `%7` if there is no label.
+std::string answer_name(const Graph& graph, NodeId answer);
+
 /// Returns the label of a node, or its op and the nearest labelled node along operands 0, such
 /// as `Softmax after fc1`: unlike `%7`, it remains valid in graphs derived from this one.
 std::string name_near(const Graph& graph, NodeId id);

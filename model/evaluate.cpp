@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "qtape/core/float_environment.h"
+#include "qtape/engine/labels.h"
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/output_names.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/io/sha256.h"
 #include "qtape/model/feed.h"
@@ -195,7 +197,7 @@ std::vector<detail::Judged> Evaluator::judged(const data::Dataset& dataset,
   std::vector<Judged> judged;
   for (const NodeId id : answers_) {
     const bool as_wanted = wanted && id == answers_[0];
-    judged.push_back({graph.name(id), width(id),
+    judged.push_back({answer_name(graph, id), width(id),
                       as_wanted ? choose_metric(graph, id, dataset, *wanted)
                                 : choose_metric(graph, id, dataset)});
   }
@@ -237,13 +239,34 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
   return judge.result();
 }
 
-std::string output_name(const IntegerProgram& program, ProgramNodeId output) {
-  const IntegerNode& node = program[output];
-  if (!std::holds_alternative<integer::Dequantize>(node.op)) return program.name(output);
-  const std::string& integers = program[node.operands[0]].label;
-  const bool own =
-      !integers.empty() && (node.label.empty() || node.label == integers + ".value");
-  return own ? integers : program.name(output);
+std::vector<AnswerError> Evaluator::answer_errors(const data::Dataset& dataset,
+                                                  int64_t samples) {
+  const FloatEnvironment floats;
+  Feed feed(inputs_of(tape_), dataset);
+  std::vector<AnswerErrors> errors;
+  for (const NodeId id : answers_) {
+    const Shape& shape = tape_.graph()[id].type.shape;
+    errors.emplace_back(answer_name(tape_.graph(), id), shape.rank() < 2 ? 1 : shape[-1]);
+  }
+  tape_.parameters_changed();
+  const int64_t size = std::min(samples, dataset.size());
+  for (int64_t first = 0; first < size; first += batch) {
+    const int64_t count = std::min(batch, size - first);
+    feed.fill_from(first);
+    tape_.forward(mode::float_eval);
+    std::vector<std::vector<float>> in_float;
+    for (const std::span<const float> each : answers_from(0, count)) {
+      in_float.emplace_back(each.begin(), each.end());
+    }
+    tape_.forward(mode::eval);
+    const auto quantized = answers_from(0, count);
+    for (size_t i = 0; i < errors.size(); ++i) errors[i].add(in_float[i], quantized[i]);
+  }
+  std::vector<AnswerError> worst;
+  for (const AnswerErrors& each : errors) {
+    if (const auto found = each.worst()) worst.push_back(*found);
+  }
+  return worst;
 }
 
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset, int threads) {

@@ -9,6 +9,7 @@
 #include "qtape/data/dataset.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/program/integer_program.h"
+#include "qtape/model/answer_errors.h"
 #include "qtape/model/metric.h"
 
 namespace qtape {
@@ -68,6 +69,10 @@ class Evaluator {
   /// modes that train, in which dropout depends on the order of the batches.
   Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval,
                  std::optional<MetricKind> wanted = std::nullopt);
+  /// Returns the answers whose columns differ most from those without quantizers, one for each
+  /// answer that varies, over the first `samples` of `dataset`. Throws ArgumentError if the
+  /// data do not fit the inputs. Not for evaluators with an exchange.
+  std::vector<AnswerError> answer_errors(const data::Dataset& dataset, int64_t samples);
   /// Returns the tape, for example to switch off quantizers.
   Tape& tape() { return tape_; }
 
@@ -89,9 +94,5 @@ class Evaluator {
 /// Throws GraphError if an output is not [batch, ...].
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset,
                     int threads = default_threads());
-
-/// Returns the name of an output of a program: its label, or the label of the node whose
-/// integers it dequantizes, or `%7` if there is neither.
-std::string output_name(const IntegerProgram& program, ProgramNodeId output);
 
 }  // namespace qtape

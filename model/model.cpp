@@ -4,7 +4,9 @@
 
 #include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
+#include "qtape/engine/labels.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/output_names.h"
 #include "qtape/model/building.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/passes/last_softmax.h"
@@ -87,7 +89,7 @@ NamedTensors predict_some(const Model& model, const std::vector<NodeId>& outputs
   for (NodeId id : outputs) {
     const TensorType& type = tape.graph()[id].type;
     check_answer(tape.graph(), id, type, true);
-    answers.push_back({tape.graph().name(id), type,
+    answers.push_back({answer_name(tape.graph(), id), type,
                        [&tape, id] { return std::as_bytes(tape.value<float>(id)); }});
   }
   return collect(inputs_of(tape), dataset, answers, [&] { tape.forward(mode::eval); });

@@ -9,6 +9,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/output_names.h"
 #include "qtape/io/files.h"
 #include "qtape/io/sha256.h"
 #include "qtape/onnx/export/onnx_writers.h"
@@ -70,15 +71,9 @@ class Exporter {
     }
   }
 
-  /// Returns the label of an output, without the suffix that distinguishes floats from the
-  /// integers of the same node.
   std::string output_name(ProgramNodeId id) const {
-    const std::string& label = p_.program[id].label;
-    const std::string& name = label.empty() ? p_.bases[at(id)] : label;
-    const std::string_view suffix = ".value";
-    if (!name.ends_with(suffix)) return name;
-    const std::string layer = name.substr(0, name.size() - suffix.size());
-    return p_.program.find(layer) ? layer : name;
+    std::string label = output_label(p_.program, id);
+    return label.empty() ? p_.bases[at(id)] : label;
   }
 
   void describe(const IntegerProgram& original) {

@@ -5,7 +5,10 @@
 
 #include "qtape/c99/levels.h"
 #include "qtape/deploy/verify.h"
+#include "qtape/engine/labels.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/engine/serialize.h"
+#include "qtape/integer/program/output_names.h"
 #include "qtape/io/sha256.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
@@ -15,6 +18,7 @@
 #include "qtape/onnx/levels.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
+#include "qtape/tests/support/integer_programs.h"
 
 using namespace qtape;
 using test::error_text;
@@ -260,4 +264,37 @@ TEST_CASE("outputs: inputs whose samples have no elements are refused") {
   set.add("x", Tensor::of<float>({3, 0}, std::vector<float>()));
   CHECK(error_text<ArgumentError>([&] { (void)predict(model, set); }) ==
         "Input %0 'x': a sample has no elements, expected at least 1");
+}
+
+TEST_CASE("outputs: a quantized answer has the name of its value, unless that is an answer") {
+  for (const bool both : {false, true}) {
+    CAPTURE(both);
+    test::Net net({2, 3});
+    const NodeId y = net.add(Tanh{}, {net.x}, "y");
+    const NodeId q = add_quantizer(net.graph, y, quantize::activations(8), "y");
+    const NodeId z = net.add(Relu{}, {q});
+    net.graph.set_outputs(both ? std::vector{q, y, z} : std::vector{q, z});
+    CHECK(answer_name(net.graph, q) == (both ? "y.quantized" : "y"));
+    CHECK(answer_name(net.graph, z) == net.graph.name(z));
+  }
+  // A leaf may have any label.
+  test::Net net({2, 3});
+  const NodeId leaf = net.parameter({3}, "w.quantized");
+  CHECK(answer_name(net.graph, leaf) == "w.quantized");
+}
+
+TEST_CASE("outputs: names of a program's outputs") {
+  const CodeGrid grid{DType::U8, 0.5f, 3, 0, 255};
+  test::ProgramBuilder b(Requantization::OnnxQdq);
+  const ProgramNodeId x = b.codes({2, 3}, grid);
+  const ProgramNodeId y =
+      b.add(integer::Structure<Reshape>{{.shape = {-1, 3}}}, {x}, "y.quantized");
+  const ProgramNodeId floats = b.add(integer::Dequantize{}, {y}, "y.quantized.value");
+  const ProgramNodeId other = b.add(integer::Dequantize{}, {y}, "other");
+  CHECK(output_name(b.program, y) == "y");
+  CHECK(output_name(b.program, floats) == "y");
+  CHECK(output_name(b.program, other) == "other");
+  (void)b.add(integer::Dequantize{}, {y}, "y");
+  CHECK(output_name(b.program, floats) == "y.quantized");
+  CHECK(output_name(b.program, b.add(integer::Dequantize{}, {y})) == "y.quantized");
 }

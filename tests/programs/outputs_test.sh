@@ -34,7 +34,7 @@ check "one array for two outputs" exits 2 "--output: $work/a.npy holds one array
 check "a single output keeps its name" "$tool" replay "$work/one.json" "${data[@]}" -o "$work/t.npz" >/dev/null
 check "answers" grep -aq answers.npy "$work/t.npz"
 check "export c" "$tool" export c "$work/p.json" -o "$work/c" --name two --check >"$work/c.txt"
-check "with both outputs" grep -q 'two_run(const float \*x, float \*a_value, float \*b_value)' "$work/c/two.h"
+check "with both outputs" grep -q 'two_run(const float \*x, float \*a, float \*b)' "$work/c/two.h"
 check "export onnx" "$tool" export onnx "$work/p.json" -o "$work/p.onnx" --form integer >/dev/null
 
 # Targets that are values: two numbers a sample.

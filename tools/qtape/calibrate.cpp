@@ -16,6 +16,7 @@
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
+#include "qtape/tools/qtape/answer_error.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/input_ranges.h"
@@ -75,13 +76,13 @@ namespace {
 constexpr std::string_view default_choice = "usual";
 
 /// Result of calibration by one observer.
-struct ObserverReport : EvaluationReport {
+struct ObserverReport : EvaluationReport, AnswerErrorReport {
   std::string observer;
 
   static constexpr auto fields() {
     return std::tuple_cat(
         std::tuple{field("observer", &ObserverReport::observer, "its name, or search")},
-        EvaluationReport::fields());
+        EvaluationReport::fields(), AnswerErrorReport::fields());
   }
 };
 
@@ -290,12 +291,14 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, keep, observer);
-    report.observers.push_back({tool::report_of(evaluator.run(data.test)), observer});
+    report.observers.push_back({tool::report_of(evaluator.run(data.test)),
+                                answer_error_report(evaluator, data.test), observer});
     console::clear_line();
     const ObserverReport& with = report.observers.back();
-    fmt::print("{:<14} {}{}\n", observer, score(with),
+    fmt::print("{:<14} {}{}{}\n", observer, score(with), answer_error_text(with),
                non_finite_text(with.non_finite_answers, data.test));
     if (observers.size() > 1) continue;
+    warn_of_answer_error(with);
     note_narrow_columns(model, data.train);
     for (const NodeCalibration& node : nodes) {
       report.quantizers.push_back(report_of(node));

@@ -12,6 +12,7 @@
 #include "qtape/engine/channel_axis.h"
 #include "qtape/engine/labels.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/output_names.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
@@ -32,14 +33,11 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
                      to_string(TensorType{type.dtype, sample_of(type, batched)}));
 }
 
-/// Returns an answer. Calibration adds a quantizer, which ends the label of the answer before
-/// it by `.quantized`; data may have either label.
-data::WantedInput answer_named(const std::string& label, const Shape& sample,
-                               bool has_channels) {
-  return {.name = label,
-          .sample = sample,
-          .other_name = value_label(label),
-          .has_channels = has_channels};
+/// Returns an answer. Data may have its name or its label, which differ where calibration has
+/// added a quantizer.
+data::WantedInput answer_named(const std::string& name, const std::string& label,
+                               const Shape& sample, bool has_channels) {
+  return {.name = name, .sample = sample, .other_name = label, .has_channels = has_channels};
 }
 
 }  // namespace
@@ -74,7 +72,8 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
   }
   for (const NodeId id : graph.answers()) {
     needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(graph, id));
-    needs.answers.push_back(answer_named(graph.name(id), sample_of(graph[id].type, true),
+    needs.answers.push_back(answer_named(answer_name(graph, id), graph[id].label,
+                                         sample_of(graph[id].type, true),
                                          has_channel_axis(graph, id)));
   }
   return needs;
@@ -92,7 +91,7 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
   }
   for (const ProgramNodeId id : program.outputs()) {
     needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(program, id));
-    needs.answers.push_back(answer_named(output_name(program, id),
+    needs.answers.push_back(answer_named(output_name(program, id), program[id].label,
                                          sample_of(program[id].value.type, true),
                                          has_channel_axis(program, id)));
   }

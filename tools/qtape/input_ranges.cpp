@@ -1,7 +1,7 @@
 #include "qtape/tools/qtape/input_ranges.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -15,25 +15,52 @@ namespace qtape::tool {
 namespace {
 
 constexpr int64_t max_compared = 1000;
-// Columns that vary by less than this many steps are named.
-constexpr double min_steps = 2;
 
-/// Returns by how much each column of an input varies in a data set.
-std::vector<double> spreads(const data::Dataset& set, size_t column, const Shape& sample) {
-  const auto columns = static_cast<size_t>(sample.rank() == 0 ? 1 : sample[-1]);
-  std::vector<float> low(columns, std::numeric_limits<float>::infinity());
-  std::vector<float> high(columns, -std::numeric_limits<float>::infinity());
+/// Returns the part of its standard deviation by which quantization may change a column. Many
+/// columns are those of an image or a signal, in one unit: its edges hardly vary.
+double max_error(size_t columns) {
+  constexpr size_t few = 64;
+  return columns <= few ? 0.1 : 0.5;
+}
+
+/// Sums over a column of an input.
+struct Column {
+  double count = 0;
+  double mean = 0;
+  double spread = 0;   // sum of squared distances from the mean
+  double squares = 0;  // sum of squared errors of quantization
+
+  void add(double x, double error) {
+    count += 1;
+    const double distance = x - mean;
+    mean += distance / count;
+    spread += distance * (x - mean);
+    squares += error * error;
+  }
+  /// Returns the root mean squared error in standard deviations; 0 for a constant column.
+  double relative_error() const { return spread > 0 ? std::sqrt(squares / spread) : 0; }
+};
+
+/// Returns the relative error of each column of an input in a data set.
+std::vector<double> relative_errors(const data::Dataset& set, size_t column,
+                                    const Shape& sample, QParams<double> qparams,
+                                    CodeLimits limits) {
+  std::vector<Column> columns(static_cast<size_t>(sample.rank() == 0 ? 1 : sample[-1]));
   std::vector<float> values(static_cast<size_t>(sample.elements()));
   for (int64_t i = 0; i < std::min(set.size(), max_compared); ++i) {
     set.read(column, i, std::span(values));
     for (size_t k = 0; k < values.size(); ++k) {
-      low[k % columns] = std::min(low[k % columns], values[k]);
-      high[k % columns] = std::max(high[k % columns], values[k]);
+      const double x = double{values[k]};
+      if (!std::isfinite(x)) continue;
+      const double code =
+          std::clamp(std::nearbyint(x / qparams.scale) + qparams.zero_point,
+                     static_cast<double>(limits.q_min), static_cast<double>(limits.q_max));
+      columns[k % columns.size()].add(x, (code - qparams.zero_point) * qparams.scale - x);
     }
   }
-  std::vector<double> spread;
-  for (size_t c = 0; c < columns; ++c) spread.push_back(double{high[c]} - double{low[c]});
-  return spread;
+  std::vector<double> errors;
+  for (const Column& each : columns) errors.push_back(each.relative_error());
+  return errors;
 }
 
 }  // namespace
@@ -50,18 +77,19 @@ void note_narrow_columns(const Model& model, const data::Dataset& set) {
     if (found == inputs.end() || !std::holds_alternative<Input>(input.op)) continue;
     const std::vector<QParams<double>> qparams = qtape::qparams(graph, model.parameters(), id);
     if (qparams.size() != 1 || !seen.insert(input.label).second) continue;
-    const std::vector<double> spread =
-        spreads(set, columns[static_cast<size_t>(found - inputs.begin())], found->sample);
-    const double least = min_steps * qparams[0].scale;
-    const auto narrow = [&](double each) { return each > 0 && each < least; };
-    const auto count = std::ranges::count_if(spread, narrow);
+    const size_t place = columns[static_cast<size_t>(found - inputs.begin())];
+    const std::vector<double> errors =
+        relative_errors(set, place, found->sample, qparams[0], grid_of(graph, id).limits);
+    const double limit = max_error(errors.size());
+    const auto count = std::ranges::count_if(errors, [&](double each) { return each > limit; });
     if (count == 0) continue;
+    const auto worst = std::ranges::max_element(errors);
     console::print(
-        "input '{}': {} of {} columns vary by less than 2 steps of its quantizer ({:.3g}), "
-        "first column {}: give columns similar ranges before the model, or its input more "
-        "bits\n",
-        printable(input.label), count, spread.size(), qparams[0].scale,
-        std::ranges::find_if(spread, narrow) - spread.begin());
+        "input '{}': its quantizer, of scale {:.3g}, changes {} of {} columns by more than {:.0f} % "
+        "of their standard deviation, most column {} ({:.0f} %): give columns similar ranges "
+        "before the model, or its input more bits\n",
+        printable(input.label), qparams[0].scale, count, errors.size(), 100 * limit,
+        worst - errors.begin(), 100 * *worst);
   }
 }
 

@@ -1,4 +1,4 @@
-// Ranges of the columns of inputs, compared with the steps of their quantizers.
+// Errors of the columns of inputs by their quantizers.
 #pragma once
 
 #include "qtape/data/dataset.h"
@@ -6,10 +6,10 @@
 
 namespace qtape::tool {
 
-/// Prints the inputs of which a column, an index of the last axis, varies by less than two
-/// steps of the quantizer that reads the input: one scale serves all columns, so columns of
-/// other units lose what they vary by. Reads at most 1000 samples. Columns that do not vary do
-/// not count.
+/// Prints the inputs of which a column, an index of the last axis, is changed too much by the
+/// quantizer that reads the input, relative to its standard deviation: one scale serves all
+/// columns, so columns of other units lose what they vary by. Reads at most 1000 samples.
+/// Columns that do not vary do not count.
 void note_narrow_columns(const Model& model, const data::Dataset& set);
 
 }  // namespace qtape::tool

@@ -1,0 +1,46 @@
+// Differences of answers with quantizers from those without.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace qtape {
+
+/// The column of answers that differs most from that in floats.
+struct AnswerError {
+  std::string label;   ///< of the answer
+  int64_t column = 0;  ///< along the last axis; -1 for all elements together
+  double error = 0;  ///< root of the mean squared difference, in standard deviations in floats
+  bool operator==(const AnswerError&) const = default;
+};
+
+/// Sums of the differences of an answer, by column.
+class AnswerErrors {
+ public:
+  /// Answers with more columns, such as flattened images, have one error.
+  static constexpr int64_t max_columns = 64;
+
+  /// `columns`: the extent of the last axis.
+  AnswerErrors(std::string label, int64_t columns);
+  /// Adds elements in floats and those with quantizers, whole rows of columns. Pairs with a NaN
+  /// or infinite element are left out.
+  void add(std::span<const float> floats, std::span<const float> quantized);
+  /// Returns the column with the largest error; nullopt if no column varies.
+  std::optional<AnswerError> worst() const;
+
+ private:
+  struct Column {
+    int64_t count = 0;
+    double mean = 0;     // in floats
+    double spread = 0;   // sum of squared distances from the mean
+    double squares = 0;  // sum of squared differences
+  };
+
+  std::string label_;
+  std::vector<Column> columns_;
+};
+
+}  // namespace qtape

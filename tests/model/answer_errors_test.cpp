@@ -1,0 +1,63 @@
+// Differences of answers with quantizers from those without.
+#include "qtape/model/answer_errors.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "qtape/engine/quantizers.h"
+#include "qtape/model/evaluate.h"
+#include "qtape/tests/support/small_nets.h"
+
+using namespace qtape;
+
+TEST_CASE("answer errors: relative to the deviation of each column") {
+  AnswerErrors errors("y", 2);
+  // Columns 10, 14 and 1, 3: deviations 2 and 1.
+  errors.add(std::vector<float>{10, 1, 14, 3}, std::vector<float>{11, 1, 13, 3.5f});
+  const auto worst = errors.worst();
+  REQUIRE(worst);
+  CHECK(worst->label == "y");
+  CHECK(worst->column == 0);
+  CHECK(worst->error == doctest::Approx(0.5));
+  // In two calls as in one.
+  AnswerErrors parts("y", 2);
+  parts.add(std::vector<float>{10, 1}, std::vector<float>{11, 1});
+  parts.add(std::vector<float>{14, 3}, std::vector<float>{13, 3.5f});
+  CHECK(parts.worst() == worst);
+}
+
+TEST_CASE("answer errors: columns that do not vary, many columns, NaN") {
+  AnswerErrors constant("y", 1);
+  constant.add(std::vector<float>{3, 3}, std::vector<float>{3, 4});
+  CHECK(!constant.worst());
+  CHECK(!AnswerErrors("y", 1).worst());
+  AnswerErrors joined("y", AnswerErrors::max_columns + 1);
+  joined.add(std::vector<float>{-1, 1, -1, 1}, std::vector<float>{-1, 1, -1, 2});
+  REQUIRE(joined.worst());
+  CHECK(joined.worst()->column == -1);
+  CHECK(joined.worst()->error == doctest::Approx(0.5));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  joined.add(std::vector<float>{nan, 5}, std::vector<float>{1, nan});
+  CHECK(joined.worst()->error == doctest::Approx(0.5));
+}
+
+TEST_CASE("answer errors: of an evaluator, over the first samples") {
+  test::Net net({2, 1});
+  const NodeId q = add_quantizer(
+      net.graph, net.x,
+      FakeQuantize{.bits = 2, .scheme = Scheme::Symmetric, .scale_mode = Fixed{}}, "x");
+  net.graph.set_outputs({net.add(Relu{}, {q}, "y")});
+  Parameters parameters(net.graph, 1);
+  set_qparams(net.graph, parameters, q, std::vector<QParams<double>>{{1, 0}});
+  data::Dataset data;
+  // Codes -2 to 1 with the scale 1.
+  data.add("x", Tensor::of<float>({3, 1}, std::vector<float>{0, 1.25f, 1}));
+  Evaluator evaluator(net.graph, parameters, 1);
+  const auto errors = evaluator.answer_errors(data, 2);
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].label == "y");
+  // 0.25 in one of two samples; deviation 0.625.
+  CHECK(errors[0].error == doctest::Approx(0.25 / std::sqrt(2) / 0.625));
+}
