@@ -231,9 +231,7 @@ std::string train_model(Model& model, const std::optional<Model>& teacher,
         counted(options.batch, "sample"), command.batch);
   }
   const FitResult result = fit_to_end(model, data.train, options, command);
-  check(result.skipped_batches < result.step,
-        "{}: nothing was trained: the loss was NaN or infinite in all steps ({}){}",
-        command.model, result.skipped_batches, data::first_non_finite(data.train));
+  naming<GraphError>(command.model, [&] { require_finite_losses(result, data.train); });
   if (const std::string skipped = skipped_text(result); !skipped.empty()) {
     console::print("{}{}\n", skipped, data::first_non_finite(data.train));
   }

@@ -1,8 +1,10 @@
 #include "qtape/tools/qtape/train_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "qtape/core/printable.h"
+#include "qtape/data/non_finite.h"
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/tools/qtape/json_report.h"
 
@@ -25,6 +27,19 @@ bool is_worse(MetricKind kind, double after, double before) {
 }
 
 }  // namespace
+
+void require_finite_losses(const FitResult& result, const data::Dataset& dataset) {
+  check(result.skipped_batches < result.step,
+        "nothing was trained: the loss was NaN or infinite in all steps ({}){}",
+        result.skipped_batches, data::first_non_finite(dataset));
+  if (result.epochs.empty()) return;
+  const EpochResult& last = result.epochs.back();
+  check(
+      !std::isnan(last.loss),
+      "the trained model is of no use: the loss was NaN or infinite in all steps of epoch {}; "
+      "try a tenth of the learning rate (--lr){}",
+      last.epoch, data::first_non_finite(dataset));
+}
 
 void say_if_worse(const TrainReport& report) {
   if (!report.score || !report.score_calibrated) return;

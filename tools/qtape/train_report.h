@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "qtape/core/fields.h"
+#include "qtape/data/dataset.h"
+#include "qtape/model/fit.h"
 #include "qtape/model/metric.h"
 #include "qtape/tools/qtape/preparation.h"
 
@@ -68,6 +70,8 @@ struct TrainReport : TrainingPreparation {
   }
 };
 
+/// Throws GraphError for a run in which no step, or none of the last epoch, had a finite loss.
+void require_finite_losses(const FitResult& result, const data::Dataset& dataset);
 /// Prints a warning if the score after training is worse than that of calibration alone.
 void say_if_worse(const TrainReport& report);
 /// Prints the number of parameters with factors on the learning rate, and the smallest factor.
