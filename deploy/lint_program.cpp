@@ -196,6 +196,8 @@ class ProgramLinter {
       tie = tie == 0 ? q : std::min(tie, q);
     }
     report_vanishing(vanish, least, reach);
+    if (x.is_codes()) report_few(grid, x.scales[0] / grid.scale, reach);
+    report_few(grid, most, reach);
     if (!coarse.empty()) {
       const bool leaps = most >= grid.high - grid.low;
       add(leaps ? Severity::Warning : Severity::Note,
@@ -207,12 +209,28 @@ class ProgramLinter {
       add(Severity::Warning, of_channels(ties) + tie_text(tie, noun()), tie_remedy);
   }
 
+  /// Reports channels in which every code is the zero point. Some of many may be small by
+  /// themselves, such as those of a small factor.
   void report_vanishing(const std::vector<int64_t>& channels, double ratio, double reach) {
     if (channels.empty()) return;
-    add(Severity::Warning,
+    const bool all = channels.size() == operand(0).scales.size();
+    add(all ? Severity::Warning : Severity::Note,
         fmt::format("{}{} up to {}, times {:.3g}, round to 0: every code is the zero point",
                     of_channels(channels), noun(), reach, ratio),
-        "calibrate it again: its scale is too large");
+        all ? "calibrate it again: its scale is too large"
+            : "if they matter beside the other channels, give it more bits");
+  }
+
+  /// Reports codes of which few remain on a grid with many more.
+  void report_few(const CodeGrid& grid, double ratio, double reach) {
+    constexpr double few = 8;
+    const double remaining = ratio * reach + 1;
+    const double least = std::min<double>(reach, static_cast<double>(grid.high - grid.low));
+    if (ratio * reach < 0.5 || remaining >= few || least < 4 * remaining) return;
+    add(Severity::Warning,
+        fmt::format("about {:.0f} of {:.0f} codes remain", remaining, reach + 1),
+        "its values are small beside others on the same grid, as of a Concat: give it more bits, "
+        "or answer both apart");
   }
 
   /// Returns the kind of integers that a Requantize reads.
@@ -253,7 +271,8 @@ class ProgramLinter {
         add(Severity::Warning,
             fmt::format("summand {} is at most {:.2g} of a step of the sum",
                         name(operand_id(k)), steps),
-            "calibrate both summands and the sum together: their scales are far apart");
+            "it is lost beside the other summand: give the sum more bits, or calibrate all three "
+            "together");
       }
       q = std::lcm(q, denominator_of(ratio));
     }

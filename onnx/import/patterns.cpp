@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/onnx/import/equal_nodes.h"
 #include "qtape/onnx/import/graph_view.h"
 #include "qtape/onnx/import/sequence_items.h"
 #include "qtape/onnx/onnx_node.h"
@@ -301,6 +302,7 @@ class LocalResponses {
 }  // namespace
 
 void fuse_patterns(onnx::GraphProto& graph) {
+  merge_equal_nodes(graph);
   OnnxGraphView view(graph);
   Activations(view).run();
   Choices(view).run();

@@ -13,7 +13,10 @@ namespace qtape {
 ///
 /// with factors in any order, and constants within 1e-4. A choice by the sign of x between x
 /// and a x becomes a LeakyRelu. The same for the local response norm of PyTorch with an odd
-/// size, which becomes LRN. Elements of sequences: see `replace_sequence_items`.
+/// size, which becomes LRN.
+///
+/// Equal means and differences are merged first (`merge_equal_nodes`), and elements of
+/// sequences replaced last (`replace_sequence_items`).
 void fuse_patterns(onnx::GraphProto& graph);
 
 }  // namespace qtape

@@ -291,7 +291,26 @@ TEST_CASE("lint: ratios between grids") {
         "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: not every code can occur; give it fewer bits or a larger scale"}});
   CHECK(
       lint_sum(0.00001, 0.0131, 0.0243) ==
-      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; calibrate both summands and the sum together: their scales are far apart\n");
+      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; it is lost beside the other summand: give the sum more bits, or calibrate all three together\n");
+}
+
+TEST_CASE("lint: codes of which few remain on another grid") {
+  const auto findings_for = [](double scale) {
+    test::ProgramBuilder b;
+    const ProgramNodeId x = b.codes({2, 3}, {DType::U8, 1.0f / 255, 0, 0, 255});
+    b.program.set_outputs(
+        {b.add(integer::Requantize{{DType::U8, scale, 0, 0, 255}}, {x}, "y")});
+    std::string text;
+    for (const Finding& each : lint(b.program)) {
+      if (each.what.find("remain") != std::string::npos) text += to_string(each);
+    }
+    return text;
+  };
+  CHECK(
+      findings_for(1.5) ==
+      "warning: y: about 2 of 256 codes remain; its values are small beside others on the same "
+      "grid, as of a Concat: give it more bits, or answer both apart");
+  CHECK(findings_for(0.125) == "");
 }
 
 TEST_CASE("lint: ties between codes") {

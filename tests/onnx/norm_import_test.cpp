@@ -223,6 +223,17 @@ TEST_CASE("onnx norms: layer norms and root mean squares of several nodes") {
       check_norm(ended(b, y), centered ? "LayerNorm" : "RmsNorm", expected);
     }
   }
+  // The variance has a mean and a difference of its own, as torch.var writes it.
+  OnnxModel apart({1, 3, 5}, 13);
+  const auto difference = [&] {
+    return apart.apply("Sub", {"x", reduced(apart, "ReduceMean", "x", {-1})});
+  };
+  const std::string above = difference();
+  const std::string square = apart.apply("Pow", {difference(), number(2)});
+  const std::string variance = reduced(apart, "ReduceMean", square, {-1});
+  const std::string root = apart.apply("Sqrt", {apart.apply("Add", {variance, number(0.25f)})});
+  check_norm(apart.node("Div", {above, root}), "LayerNorm",
+             {.c = 3, .p = 5, .set = by_channel, .eps = 0.25});
   // Over the channels of images.
   OnnxModel b(image, 13);
   const std::string x = b.apply("Sub", {"x", reduced(b, "ReduceMean", "x", {1})});

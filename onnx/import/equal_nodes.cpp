@@ -1,0 +1,66 @@
+#include "qtape/onnx/import/equal_nodes.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "qtape/onnx/import/graph_view.h"
+#include "qtape/onnx/import/live_parts.h"
+
+namespace qtape {
+namespace {
+
+/// Returns a text that is equal for nodes that compute the same value.
+std::string key_of(const OnnxGraphView& view, const onnx::NodeProto& node) {
+  onnx::NodeProto plain;
+  plain.set_op_type(node.op_type());
+  *plain.mutable_attribute() = node.attribute();
+  for (const std::string& each : node.input()) {
+    // Exporters write the axes of each node as a constant of its own.
+    const auto axes = view.integers(each);
+    std::string name = each;
+    if (axes) {
+      name = fmt::format("constant of rank {}", axes->rank);
+      for (const int64_t axis : axes->values) name += fmt::format(" {}", axis);
+    }
+    plain.add_input(name);
+  }
+  return plain.SerializeAsString();
+}
+
+}  // namespace
+
+void merge_equal_nodes(onnx::GraphProto& graph) {
+  const OnnxGraphView view(graph);
+  std::set<std::string> kept;
+  for (const auto& output : graph.output()) kept.insert(output.name());
+  for (const onnx::NodeProto& node : graph.node()) add_names_of_branches(node, kept);
+  std::map<std::string, std::string> first;  // output, by key
+  std::map<std::string, std::string> merged;
+  std::vector<bool> removed;
+  auto& nodes = *graph.mutable_node();
+  for (onnx::NodeProto& node : nodes) {
+    for (std::string& each : *node.mutable_input()) {
+      if (const auto other = merged.find(each); other != merged.end()) each = other->second;
+    }
+    removed.push_back(false);
+    const bool plain = (node.op_type() == "ReduceMean" || node.op_type() == "Sub") &&
+                       node.domain().empty() && node.output_size() == 1;
+    if (!plain || kept.contains(node.output(0))) continue;
+    const auto [same, is_new] = first.try_emplace(key_of(view, node), node.output(0));
+    if (is_new) continue;
+    merged[node.output(0)] = same->second;
+    removed.back() = true;
+  }
+  // The view finds nodes by index, so they move last.
+  int left = 0;
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (!removed[static_cast<size_t>(i)]) nodes.SwapElements(left++, i);
+  }
+  nodes.DeleteSubrange(left, nodes.size() - left);
+}
+
+}  // namespace qtape
