@@ -24,6 +24,11 @@ check "folded norms are named" grep -qx 'folded conv1' "$work/fold.txt"
 check "as numbers too" grep -q '"conv1"' "$work/fold.out"
 "$train" "${short[@]}" --epochs 1 --save "$work/mlp.json" >/dev/null
 check "nothing to re-estimate" exits 2 '--norms has no effect: the model has no batch norms' "$tool" train "$work/mlp.json" --data "$digits" --norms -o "$work/n.json"
+value() { grep -o "\"$2\": {[^}]*}" "$1"; }
+check "frozen parameters" "$tool" train "$work/mlp.json" --data "$digits" "${four[@]}" --scales LSQ --freeze 'fc1.*,fc2.bias' -o "$work/n.json" >/dev/null
+for name in fc1.weight fc1.bias fc2.bias; do check "$name stays" same "$(value "$work/mlp.json" $name)" "$(value "$work/n.json" $name)"; done
+check "others do not" test "$(value "$work/mlp.json" fc2.weight)" != "$(value "$work/n.json" fc2.weight)"
+check "nothing to freeze" exits 2 "ParameterGroup: pattern 'fc9' matches no parameter" "$tool" train "$work/mlp.json" --data "$digits" "${four[@]}" --freeze 'fc2.bias,fc9' -o "$work/n.json"
 check "nothing to fold" exits 1 "qtape: $work/mlp.json: the model has no batch norms" "$tool" fold "$work/mlp.json" -o "$work/n.json"
 check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/null
 

@@ -133,16 +133,7 @@ FitOptions options_of(const TrainCommand& command, const Model& model,
   // With frozen norms, weights would be trained for statistics that are replaced at the end.
   if (command.norms) options.quantization = QuantizationSchedule{};
   options.oscillations = {.damping = command.damping, .freeze_above = command.freeze_above};
-  std::map<std::string, double> rates = command.small_rates;
-  for (const std::string& pattern : learned_scales(model.graph())) {
-    const auto small = rates.extract(pattern);
-    const double rate = command.scales_rate * (small ? small.mapped() : 1);
-    options.groups.push_back(
-        {.pattern = pattern, .learning_rate_scale = rate, .weight_decay = 0.0});
-  }
-  for (const auto& [pattern, rate] : rates) {
-    options.groups.push_back({.pattern = pattern, .learning_rate_scale = rate});
-  }
+  options.groups = groups_of(command, learned_scales(model.graph()));
   return options;
 }
 

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ranges>
+#include <span>
 #include <utility>
 
+#include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/settings.h"
 #include "qtape/programs/console/standard_output.h"
@@ -46,6 +50,30 @@ Section settings_of(const TrainCommand& command, const std::optional<Model>& tea
     section.tensors[name] = Tensor::of<double>({}, std::span(&rate, 1));
   }
   return section;
+}
+
+std::vector<ParameterGroup> groups_of(const TrainCommand& command,
+                                      const std::vector<std::string>& learned_scales) {
+  std::vector<ParameterGroup> groups;
+  for (const auto part : std::views::split(command.frozen, ',')) {
+    groups.push_back({.pattern = std::string(part.begin(), part.end()), .frozen = true});
+  }
+  const auto is_frozen = [&, count = groups.size()](const std::string& name) {
+    return std::ranges::any_of(std::span(groups).first(count), [&](const ParameterGroup& each) {
+      return matches(each.pattern, name);
+    });
+  };
+  std::map<std::string, double> rates = command.small_rates;
+  for (const std::string& name : learned_scales) {
+    const auto small = rates.extract(name);
+    const double rate = command.scales_rate * (small ? small.mapped() : 1);
+    if (is_frozen(name)) continue;
+    groups.push_back({.pattern = name, .learning_rate_scale = rate, .weight_decay = 0.0});
+  }
+  for (const auto& [name, rate] : rates) {
+    if (!is_frozen(name)) groups.push_back({.pattern = name, .learning_rate_scale = rate});
+  }
+  return groups;
 }
 
 void take_settings(TrainCommand& command, const Model& model,

@@ -7,11 +7,13 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "qtape/core/section.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/model/model.h"
 #include "qtape/model/recipe.h"
+#include "qtape/optim/optimizer.h"
 #include "qtape/programs/launch.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/options.h"
@@ -49,6 +51,7 @@ struct FewBits {
   double damping = 0;
   std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
   double scales_rate = 1;
+  std::string frozen = {};  ///< patterns of parameters that stay as they are, with commas
   bool norms = false;
   bool in_float = false;      ///< without quantizers
   bool fixed_scales = false;  ///< with the quantizers of the model
@@ -69,6 +72,9 @@ struct FewBits {
                 {1e-6, 0.999}),
         setting("scales_lr", &F::scales_rate, "factor on the learning rate of learned scales",
                 {0, 1000}),
+        setting("freeze", &F::frozen,
+                "parameters that training does not change: names or patterns with * and ?, "
+                "separated by commas, such as filters of a constant transform"),
         setting("norms", &F::norms,
                 "use batch statistics until the end, then re-estimate the statistics of batch "
                 "norms"),
@@ -98,6 +104,10 @@ struct TrainCommand : TrainRun, FewBits {
 /// Returns the settings as the section of a checkpoint, with the SHA-256 of the teacher's
 /// values instead of its path.
 Section settings_of(const TrainCommand& command, const std::optional<Model>& teacher);
+/// Returns the parameter groups of the run: frozen parameters, `learned_scales` and parameters
+/// with small values.
+std::vector<ParameterGroup> groups_of(const TrainCommand& command,
+                                      const std::vector<std::string>& learned_scales);
 /// Takes the settings of the run that a checkpoint, `model`, continues. Throws ArgumentError
 /// for an option with another value, for another teacher, and for a model that is not a
 /// checkpoint of this command; prints a note if the checkpoint has no settings.
