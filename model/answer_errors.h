@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "qtape/engine/graph.h"
+
 namespace qtape {
 
 /// The column of answers that differs most from that in floats.
@@ -41,6 +43,37 @@ class AnswerErrors {
 
   std::string label_;
   std::vector<Column> columns_;
+};
+
+/// Comparison of the answers of two runs over the same samples.
+class AnswerComparison {
+ public:
+  /// Elements that are kept; later samples are not compared.
+  static constexpr int64_t max_elements = int64_t{1} << 24;
+
+  /// Compares the answers of a graph except classes (`indexed_classes`).
+  explicit AnswerComparison(const Graph& graph);
+  /// Keeps answers in floats to samples in order, one span for each answer of the graph.
+  void keep(std::span<const std::span<const float>> answers);
+  /// Compares answers with quantizers to the same samples in order. `restart` begins with the
+  /// first sample again.
+  void compare(std::span<const std::span<const float>> answers);
+  void restart();
+  /// Returns the column with the largest error of all answers; nullopt if none varies.
+  std::optional<AnswerError> worst() const;
+
+ private:
+  struct Each {
+    bool compared;
+    std::string label;
+    int64_t columns;
+    AnswerErrors errors;
+    std::vector<float> floats = {};
+    size_t next = 0;  // of `floats`
+  };
+
+  int64_t left_ = max_elements;
+  std::vector<Each> answers_;
 };
 
 }  // namespace qtape

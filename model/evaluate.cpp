@@ -234,39 +234,10 @@ Evaluation Evaluator::run(const data::Dataset& dataset, Mode mode,
       std::vector<std::span<const std::byte>> bytes;
       for (const std::span<const float> each : answers) bytes.push_back(std::as_bytes(each));
       judge.add(first, count, answers, bytes);
+      if (on_answers) on_answers(answers);
     }
   }
   return judge.result();
-}
-
-std::vector<AnswerError> Evaluator::answer_errors(const data::Dataset& dataset,
-                                                  int64_t samples) {
-  const FloatEnvironment floats;
-  Feed feed(inputs_of(tape_), dataset);
-  std::vector<AnswerErrors> errors;
-  for (const NodeId id : answers_) {
-    const Shape& shape = tape_.graph()[id].type.shape;
-    errors.emplace_back(answer_name(tape_.graph(), id), shape.rank() < 2 ? 1 : shape[-1]);
-  }
-  tape_.parameters_changed();
-  const int64_t size = std::min(samples, dataset.size());
-  for (int64_t first = 0; first < size; first += batch) {
-    const int64_t count = std::min(batch, size - first);
-    feed.fill_from(first);
-    tape_.forward(mode::float_eval);
-    std::vector<std::vector<float>> in_float;
-    for (const std::span<const float> each : answers_from(0, count)) {
-      in_float.emplace_back(each.begin(), each.end());
-    }
-    tape_.forward(mode::eval);
-    const auto quantized = answers_from(0, count);
-    for (size_t i = 0; i < errors.size(); ++i) errors[i].add(in_float[i], quantized[i]);
-  }
-  std::vector<AnswerError> worst;
-  for (const AnswerErrors& each : errors) {
-    if (const auto found = each.worst()) worst.push_back(*found);
-  }
-  return worst;
 }
 
 Evaluation evaluate(const IntegerProgram& program, const data::Dataset& dataset, int threads) {

@@ -1,6 +1,7 @@
 // Evaluation: the score of a model on a data set, and hashes of its exact answers.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,7 +10,6 @@
 #include "qtape/data/dataset.h"
 #include "qtape/engine/tape.h"
 #include "qtape/integer/program/integer_program.h"
-#include "qtape/model/answer_errors.h"
 #include "qtape/model/metric.h"
 
 namespace qtape {
@@ -69,10 +69,8 @@ class Evaluator {
   /// modes that train, in which dropout depends on the order of the batches.
   Evaluation run(const data::Dataset& dataset, Mode mode = mode::eval,
                  std::optional<MetricKind> wanted = std::nullopt);
-  /// Returns the answers whose columns differ most from those without quantizers, one for each
-  /// answer that varies, over the first `samples` of `dataset`. Throws ArgumentError if the
-  /// data do not fit the inputs. Not for evaluators with an exchange.
-  std::vector<AnswerError> answer_errors(const data::Dataset& dataset, int64_t samples);
+  /// Called by `run` with each batch of samples in order, one span for each answer.
+  std::function<void(std::span<const std::span<const float>>)> on_answers = {};
   /// Returns the tape, for example to switch off quantizers.
   Tape& tape() { return tape_; }
 

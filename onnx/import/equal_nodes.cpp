@@ -1,8 +1,10 @@
 #include "qtape/onnx/import/equal_nodes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,15 +20,12 @@ std::string key_of(const OnnxGraphView& view, const onnx::NodeProto& node) {
   onnx::NodeProto plain;
   plain.set_op_type(node.op_type());
   *plain.mutable_attribute() = node.attribute();
-  for (const std::string& each : node.input()) {
+  for (int k = 0; k < node.input_size(); ++k) {
     // Exporters write the axes of each node as a constant of its own.
-    const auto axes = view.integers(each);
-    std::string name = each;
-    if (axes) {
-      name = fmt::format("constant of rank {}", axes->rank);
-      for (const int64_t axis : axes->values) name += fmt::format(" {}", axis);
-    }
-    plain.add_input(name);
+    const auto axes =
+        node.op_type() == "ReduceMean" && k == 1 ? view.integers(node.input(k)) : std::nullopt;
+    plain.add_input(axes ? fmt::format("axes {}", fmt::join(axes->values, " "))
+                         : "value " + node.input(k));
   }
   return plain.SerializeAsString();
 }

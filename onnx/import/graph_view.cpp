@@ -82,17 +82,21 @@ std::optional<double> OnnxGraphView::number(const std::string& name) const {
 }
 
 std::optional<OnnxGraphView::Integers> OnnxGraphView::integers(const std::string& name) const {
+  constexpr int most = 4096;
   if (const onnx::NodeProto* node = node_of(name, "Constant")) {
     for (const auto& each : node->attribute()) {
       if (each.name() == "value_int") return Integers{{each.i()}, 0};
-      if (each.name() == "value_ints")
+      if (each.name() == "value_ints" && each.ints_size() <= most) {
         return Integers{{each.ints().begin(), each.ints().end()}, 1};
+      }
     }
   }
   const onnx::TensorProto* found = tensor(name);
   if (found == nullptr || found->data_location() == onnx::TensorProto::EXTERNAL) return {};
   const int type = found->data_type();
   if (type != onnx::TensorProto::INT64 && type != onnx::TensorProto::INT32) return {};
+  const int64_t first = found->dims_size() == 0 ? 1 : found->dims(0);
+  if (found->dims_size() > 1 || first > most) return {};
   try {
     return Integers{read_constant(*found).integers, found->dims_size()};
   } catch (const Error&) {

@@ -33,7 +33,7 @@ class OnnxGraphView {
   const onnx::NodeProto* node_of(const std::string& name) const;
   /// Returns a constant of one float.
   std::optional<double> number(const std::string& name) const;
-  /// Returns a constant of integers, with its rank.
+  /// Returns a constant of at most 4096 integers, with its rank.
   struct Integers {
     std::vector<int64_t> values;
     int rank;

@@ -43,7 +43,7 @@ TEST_CASE("answer errors: columns that do not vary, many columns, NaN") {
   CHECK(joined.worst()->error == doctest::Approx(0.5));
 }
 
-TEST_CASE("answer errors: of an evaluator, over the first samples") {
+TEST_CASE("answer errors: of two runs of an evaluator") {
   test::Net net({2, 1});
   const NodeId q = add_quantizer(
       net.graph, net.x,
@@ -51,13 +51,36 @@ TEST_CASE("answer errors: of an evaluator, over the first samples") {
   net.graph.set_outputs({net.add(Relu{}, {q}, "y")});
   Parameters parameters(net.graph, 1);
   set_qparams(net.graph, parameters, q, std::vector<QParams<double>>{{1, 0}});
+  // Two batches, with values that the codes -1 to 1 hold but for 0.25 in one of two samples.
+  std::vector<float> x(2 * Evaluator::batch, 0);
+  for (size_t i = 0; i < x.size(); i += 2) x[i] = 1.25f;
   data::Dataset data;
-  // Codes -2 to 1 with the scale 1.
-  data.add("x", Tensor::of<float>({3, 1}, std::vector<float>{0, 1.25f, 1}));
+  data.add("x", Tensor::of<float>({std::ssize(x), 1}, x));
   Evaluator evaluator(net.graph, parameters, 1);
-  const auto errors = evaluator.answer_errors(data, 2);
-  REQUIRE(errors.size() == 1);
-  CHECK(errors[0].label == "y");
-  // 0.25 in one of two samples; deviation 0.625.
-  CHECK(errors[0].error == doctest::Approx(0.25 / std::sqrt(2) / 0.625));
+  AnswerComparison comparison(net.graph);
+  evaluator.on_answers = [&](auto answers) { comparison.keep(answers); };
+  (void)evaluator.run(data, mode::float_eval);
+  CHECK(!comparison.worst());
+  evaluator.on_answers = [&](auto answers) { comparison.compare(answers); };
+  for (int run = 0; run < 2; ++run) {
+    comparison.restart();
+    (void)evaluator.run(data);
+    const auto worst = comparison.worst();
+    REQUIRE(worst);
+    CHECK(worst->label == "y");
+    CHECK(worst->column == -1);
+    CHECK(worst->error == doctest::Approx(0.25 / std::sqrt(2) / 0.625));
+  }
+}
+
+TEST_CASE("answer errors: classes are not compared") {
+  test::Net net({2, 3});
+  net.graph.set_outputs({net.add(ArgMax{.axis = -1}, {net.x}, "class"), net.x});
+  AnswerComparison comparison(net.graph);
+  const std::vector<float> classes = {0, 2}, other = {1, 2}, values = {1, 2, 3, 4, 5, 7};
+  const std::vector<std::span<const float>> floats = {classes, values}, codes = {other, values};
+  comparison.keep(floats);
+  comparison.compare(codes);
+  REQUIRE(comparison.worst());
+  CHECK(comparison.worst()->error == 0);
 }

@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "qtape/core/printable.h"
 
 namespace qtape::tool {
 
-AnswerErrorReport answer_error_report(Evaluator& evaluator, const data::Dataset& set) {
-  constexpr int64_t max_samples = 1000;
-  const std::vector<AnswerError> errors = evaluator.answer_errors(set, max_samples);
-  const auto worst = std::ranges::max_element(errors, {}, &AnswerError::error);
-  if (worst == errors.end()) return {};
+AnswerErrorReport report_of(const AnswerComparison& comparison) {
+  const std::optional<AnswerError> worst = comparison.worst();
+  if (!worst) return {};
   AnswerErrorReport report{worst->error, worst->label};
   if (worst->column >= 0) report.answer_error_column = worst->column;
   return report;

@@ -6,8 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "qtape/data/dataset.h"
-#include "qtape/model/evaluate.h"
+#include "qtape/model/answer_errors.h"
 #include "qtape/tools/qtape/json_report.h"
 
 namespace qtape::tool {
@@ -30,8 +29,7 @@ struct AnswerErrorReport {
   }
 };
 
-/// Returns the report for the first 1,000 samples of a data set.
-AnswerErrorReport answer_error_report(Evaluator& evaluator, const data::Dataset& set);
+AnswerErrorReport report_of(const AnswerComparison& comparison);
 /// Returns ", answers differ by 0.031 of their standard deviation"; empty if none varies.
 std::string answer_error_text(const AnswerErrorReport& report);
 /// Warns of an output with little in common with its values without quantizers.

@@ -279,7 +279,10 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
             {.outputs = model.outputs(), .threads = options.threads});
   Evaluator evaluator(model.graph(), model.parameters(), options.threads);
   const BatchSource batches = batches_of(data.train, options.images);
+  AnswerComparison comparison(model.graph());
+  evaluator.on_answers = [&](auto answers) { comparison.keep(answers); };
   report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
+  evaluator.on_answers = [&](auto answers) { comparison.compare(answers); };
   // Without a test set, the samples of --input serve for both.
   const bool same = !options.data.input.empty() && options.data.holdout == 0;
   report.samples = calibrated_samples(data.train, options.images);
@@ -291,8 +294,9 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   const std::vector<std::string> observers = observers_of(options);
   for (const std::string& observer : observers) {
     const auto nodes = run(tape, batches, options, keep, observer);
-    report.observers.push_back({tool::report_of(evaluator.run(data.test)),
-                                answer_error_report(evaluator, data.test), observer});
+    comparison.restart();
+    const EvaluationReport evaluation = tool::report_of(evaluator.run(data.test));
+    report.observers.push_back({evaluation, tool::report_of(comparison), observer});
     console::clear_line();
     const ObserverReport& with = report.observers.back();
     fmt::print("{:<14} {}{}{}\n", observer, score(with), answer_error_text(with),
