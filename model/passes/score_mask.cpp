@@ -230,7 +230,13 @@ class Refusals {
       : graph_(graph),
         parameters_(parameters),
         needed_(needed_for(graph, graph.answers())),
-        last_(last_softmaxes(graph)) {}
+        readers_(graph),
+        last_(last_softmaxes(graph)) {
+    for (const NodeId id : ids(graph)) {
+      if (!needed_[at(id)]) continue;
+      for (const NodeId operand : graph[id].operands) readers_[operand].push_back(id);
+    }
+  }
 
   std::vector<Finding> run() {
     for (const NodeId id : ids(graph_)) {
@@ -337,9 +343,7 @@ class Refusals {
   /// Returns the first reason that a reader of a value gives.
   template <class F>
   std::string of_readers(NodeId value, const F& reason_of) const {
-    for (const NodeId id : ids(graph_)) {
-      const std::vector<NodeId>& operands = graph_[id].operands;
-      if (!needed_[at(id)] || std::ranges::find(operands, value) == operands.end()) continue;
+    for (const NodeId id : readers_[value]) {
       std::string reason = reason_of(id);
       if (!reason.empty()) return reason;
     }
@@ -349,6 +353,7 @@ class Refusals {
   const Graph& graph_;
   const Parameters& parameters_;
   std::vector<bool> needed_;
+  NodeMap<std::vector<NodeId>, Graph> readers_;
   std::vector<NodeId> last_;
   std::vector<Finding> found_;
 };
