@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include "qtape/core/pattern.h"
@@ -55,8 +55,9 @@ Section settings_of(const TrainCommand& command, const std::optional<Model>& tea
 std::vector<ParameterGroup> groups_of(const TrainCommand& command,
                                       const std::vector<std::string>& learned_scales) {
   std::vector<ParameterGroup> groups;
-  for (const auto part : std::views::split(command.frozen, ',')) {
-    groups.push_back({.pattern = std::string(part.begin(), part.end()), .frozen = true});
+  std::istringstream patterns(command.frozen);
+  for (std::string each; std::getline(patterns, each, ',');) {
+    groups.push_back({.pattern = each, .frozen = true});
   }
   const auto is_frozen = [&, count = groups.size()](const std::string& name) {
     return std::ranges::any_of(std::span(groups).first(count), [&](const ParameterGroup& each) {
