@@ -1,7 +1,9 @@
 // Nodes of a file that compute the same value.
 #pragma once
 
-#include <onnx/onnx_pb.h>
+namespace onnx {
+class GraphProto;
+}  // namespace onnx
 
 namespace qtape {
 
