@@ -182,6 +182,7 @@ class ProgramLinter {
     std::vector<int64_t> vanish, coarse, ties;
     double least = 1;
     double most = 1;
+    double largest = 0;
     int64_t tie = 0;
     for (size_t c = 0; c < x.scales.size(); ++c) {
       const double ratio = x.scales[c] / grid.scale;
@@ -190,14 +191,14 @@ class ProgramLinter {
       if (ratio > finest) coarse.push_back(static_cast<int64_t>(c));
       least = std::min(least, ratio);
       most = std::max(most, ratio);
+      largest = std::max(largest, ratio);
       const int64_t q = denominator_of(ratio);
       if (q == 0 || q % 2 != 0) continue;
       ties.push_back(static_cast<int64_t>(c));
       tie = tie == 0 ? q : std::min(tie, q);
     }
     report_vanishing(vanish, least, reach);
-    if (x.is_codes()) report_few(grid, x.scales[0] / grid.scale, reach);
-    report_few(grid, most, reach);
+    report_few(grid, largest, reach);
     if (!coarse.empty()) {
       const bool leaps = most >= grid.high - grid.low;
       add(leaps ? Severity::Warning : Severity::Note,
@@ -229,8 +230,8 @@ class ProgramLinter {
     if (ratio * reach < 0.5 || remaining >= few || least < 4 * remaining) return;
     add(Severity::Warning,
         fmt::format("about {:.0f} of {:.0f} codes remain", remaining, reach + 1),
-        "its values are small beside others on the same grid, as of a Concat: give it more bits, "
-        "or answer both apart");
+        "calibrate it again; if its values are small beside others on the same grid, as of a "
+        "Concat, give it more bits or answer both apart");
   }
 
   /// Returns the kind of integers that a Requantize reads.

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "qtape/engine/labels.h"
+#include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/targets.h"
 
 namespace qtape {
 
-AnswerErrors::AnswerErrors(std::string label, int64_t columns)
+AnswerErrors::AnswerErrors(std::string label, int64_t columns, double least_deviation)
     : label_(std::move(label)),
+      least_deviation_(least_deviation),
       columns_(static_cast<size_t>(columns <= max_columns ? columns : 1)) {}
 
 void AnswerErrors::add(std::span<const float> floats, std::span<const float> quantized) {
@@ -34,7 +36,7 @@ std::optional<AnswerError> AnswerErrors::worst() const {
     const Column& column = columns_[c];
     const double deviation =
         std::sqrt(column.spread / static_cast<double>(column.count > 0 ? column.count : 1));
-    if (!(deviation > least * std::fabs(column.mean))) continue;
+    if (!(deviation > std::max(least * std::fabs(column.mean), least_deviation_))) continue;
     const double error = std::sqrt(column.squares / column.spread);
     if (found && error <= found->error) continue;
     found = {label_, columns_.size() > 1 ? static_cast<int64_t>(c) : -1, error};
@@ -42,23 +44,26 @@ std::optional<AnswerError> AnswerErrors::worst() const {
   return found;
 }
 
-AnswerComparison::AnswerComparison(const Graph& graph) {
+AnswerComparison::AnswerComparison(const Graph& graph, int64_t max_elements)
+    : max_elements_(max_elements) {
   for (const NodeId id : graph.answers()) {
     const Shape& shape = graph[id].type.shape;
     const int64_t columns = shape.rank() < 2 ? 1 : shape[-1];
-    std::string label = answer_name(graph, id);
-    answers_.push_back({indexed_classes(graph, id) == 0, label, columns, {label, columns}});
+    const AnswerErrors none(answer_name(graph, id), columns,
+                            last_sigmoid(graph, id) ? 1.0 / 256 : 0);
+    answers_.push_back({indexed_classes(graph, id) == 0, columns, none, none});
   }
 }
 
 void AnswerComparison::keep(std::span<const std::span<const float>> answers) {
-  int64_t elements = 0;
-  for (const std::span<const float> each : answers) elements += std::ssize(each);
-  left_ = elements <= left_ ? left_ - elements : 0;
-  if (left_ == 0) return;
+  const int64_t most = max_elements_ / std::ssize(answers_);
   for (size_t i = 0; i < answers_.size(); ++i) {
-    if (!answers_[i].compared) continue;
-    answers_[i].floats.insert(answers_[i].floats.end(), answers[i].begin(), answers[i].end());
+    Each& each = answers_[i];
+    if (!each.compared) continue;
+    const int64_t size = std::min(std::ssize(answers[i]), most - std::ssize(each.floats));
+    const std::span<const float> rows =
+        answers[i].first(static_cast<size_t>(size - size % each.columns));
+    each.floats.insert(each.floats.end(), rows.begin(), rows.end());
   }
 }
 
@@ -73,7 +78,7 @@ void AnswerComparison::compare(std::span<const std::span<const float>> answers) 
 
 void AnswerComparison::restart() {
   for (Each& each : answers_) {
-    each.errors = AnswerErrors(each.label, each.columns);
+    each.errors = each.none;
     each.next = 0;
   }
 }

@@ -25,8 +25,9 @@ class AnswerErrors {
   /// Answers with more columns, such as flattened images, have one error.
   static constexpr int64_t max_columns = 64;
 
-  /// `columns`: the extent of the last axis.
-  AnswerErrors(std::string label, int64_t columns);
+  /// `columns`: the extent of the last axis. Columns that vary by `least_deviation` or less do
+  /// not count.
+  AnswerErrors(std::string label, int64_t columns, double least_deviation = 0);
   /// Adds elements in floats and those with quantizers, whole rows of columns. Pairs with a NaN
   /// or infinite element are left out.
   void add(std::span<const float> floats, std::span<const float> quantized);
@@ -42,17 +43,17 @@ class AnswerErrors {
   };
 
   std::string label_;
+  double least_deviation_;
   std::vector<Column> columns_;
 };
 
 /// Comparison of the answers of two runs over the same samples.
 class AnswerComparison {
  public:
-  /// Elements that are kept; later samples are not compared.
-  static constexpr int64_t max_elements = int64_t{1} << 24;
-
-  /// Compares the answers of a graph except classes (`indexed_classes`).
-  explicit AnswerComparison(const Graph& graph);
+  /// Compares the answers of a graph except classes (`indexed_classes`). Of probabilities after
+  /// a Sigmoid, columns that vary by less than 1/256 are left out, such as rare labels.
+  /// Samples beyond `max_elements` of all answers together are not compared.
+  explicit AnswerComparison(const Graph& graph, int64_t max_elements = int64_t{1} << 24);
   /// Keeps answers in floats to samples in order, one span for each answer of the graph.
   void keep(std::span<const std::span<const float>> answers);
   /// Compares answers with quantizers to the same samples in order. `restart` begins with the
@@ -65,14 +66,14 @@ class AnswerComparison {
  private:
   struct Each {
     bool compared;
-    std::string label;
     int64_t columns;
+    AnswerErrors none;  // without differences
     AnswerErrors errors;
     std::vector<float> floats = {};
     size_t next = 0;  // of `floats`
   };
 
-  int64_t left_ = max_elements;
+  int64_t max_elements_;
   std::vector<Each> answers_;
 };
 

@@ -229,7 +229,8 @@ class Refusals {
   Refusals(const Graph& graph, const Parameters& parameters)
       : graph_(graph),
         parameters_(parameters),
-        needed_(needed_for(graph, graph.answers())),
+        answers_(graph.answers()),
+        needed_(needed_for(graph, answers_)),
         readers_(graph),
         last_(last_softmaxes(graph)) {
     for (const NodeId id : ids(graph)) {
@@ -241,9 +242,8 @@ class Refusals {
   std::vector<Finding> run() {
     for (const NodeId id : ids(graph_)) {
       const Node& node = graph_[id];
-      if (!needed_[at(id)]) continue;
-      const bool is_leaf = is_any<Constant, Parameter, State>(node.op);
-      if (is_leaf && node.type.dtype == DType::F32) leaf(id);
+      if (!needed_[at(id)] || node.type.dtype != DType::F32) continue;
+      if (is_any<Constant, Parameter, State>(node.op)) leaf(id);
       if (std::holds_alternative<Softmax>(node.op)) computed_masks(id);
     }
     return std::move(found_);
@@ -266,10 +266,10 @@ class Refusals {
         std::ranges::any_of(values, [](float v) { return std::fabs(v) >= 1e7f; }) &&
         (infinite || std::ranges::any_of(values, [](float v) { return std::fabs(v) <= 1e3f; }));
     const std::string reason = of_leaf(id, {infinite, is_hopeless});
-    if (reason.empty()) return;
-    add(id, (infinite ? "infinite values have no codes: " : "no mask in integers: ") + reason,
-        "masks have integers where they are added to the operand of a Softmax that is not the "
-        "last node, are the same for all samples and leave an element in each row");
+    if (!reason.empty())
+      add(id, (infinite ? "infinite values have no codes: " : "no mask in integers: ") + reason,
+          "masks have integers where they are added to the operand of a Softmax that is not the "
+          "last node, are the same for all samples and leave an element in each row");
   }
 
   /// Returns why a reader has no integers for the leaf; empty if all have.
@@ -281,7 +281,7 @@ class Refusals {
       if (operand && graph_[reader].operands[*operand] == id) {
         const bool masks =
             mask_bound(added_values(graph_, parameters_, reader, *operand)).has_value();
-        return masks || leaf.hopeless ? of_sum(reader, reader, leaf) : "";
+        return masks || leaf.hopeless ? of_sum(reader, reader, leaf, 0) : "";
       }
       const bool adds = is_any<Add, Sub, AddBias>(graph_[reader].op);
       return leaf.infinite || (leaf.hopeless && adds)
@@ -290,18 +290,18 @@ class Refusals {
     });
   }
 
-  /// Does the same for `value`, which is computed from the sum of the leaf and other values.
-  std::string of_sum(NodeId sum, NodeId value, const Leaf& leaf) const {
-    const auto answers = graph_.answers();
-    if (leaf.hopeless && std::ranges::find(answers, value) != answers.end()) {
+  /// Does the same for `value`, `depth` nodes after the sum of the leaf and other values.
+  std::string of_sum(NodeId sum, NodeId value, const Leaf& leaf, int depth) const {
+    constexpr int max_depth = 64;
+    if (depth > max_depth) return "";
+    if (leaf.hopeless && std::ranges::find(answers_, value) != answers_.end()) {
       return name_near(graph_, value) + " is an answer";
     }
     return of_readers(value, [&](NodeId id) -> std::string {
       const Op& op = graph_[id].op;
-      if (is_quantizer(op)) return "";
       if (is_any<Softmax, LogSoftmax>(op)) return of_softmax(sum, id);
       if (is_any<Reshape, Affine, Clamp>(op) || leaf_operand(graph_, id)) {
-        return of_sum(sum, id, leaf);
+        return of_sum(sum, id, leaf, depth + 1);
       }
       return leaf.hopeless ? "its sum is an operand of " + name_near(graph_, id) : "";
     });
@@ -315,10 +315,9 @@ class Refusals {
       return "the logarithms of " + name_near(graph_, softmax) + " have no codes for it";
     }
     Path path(graph_, parameters_, softmax);
-    if (!path.contains(sum)) {
+    if (!path.contains(sum))
       return "the elements of its rows are moved between its sum and " +
              name_near(graph_, softmax);
-    }
     if (!path.is_mask(sum)) {
       return "its values are not those of a mask: biases within -1,000 and 1,000 beside values of "
              "at most -5,000";
@@ -352,6 +351,7 @@ class Refusals {
 
   const Graph& graph_;
   const Parameters& parameters_;
+  std::vector<NodeId> answers_;
   std::vector<bool> needed_;
   NodeMap<std::vector<NodeId>, Graph> readers_;
   std::vector<NodeId> last_;

@@ -45,7 +45,7 @@ std::optional<ScoreMask> score_mask(const Graph& graph, const Parameters& parame
                                     NodeId softmax);
 
 /// Returns a finding for every node that the answers need and whose values have no codes.
-/// Values and sums that a quantizer reads have those of its grid and are not listed:
+/// Values that a quantizer reads have those of its grid and are not listed:
 ///
 /// - a leaf with infinite values, unless it is a mask that `score_mask` returns;
 /// - any other mask that is added to the operand of a Softmax or LogSoftmax;

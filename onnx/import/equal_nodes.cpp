@@ -15,6 +15,9 @@
 namespace qtape {
 namespace {
 
+// More axes than values have are refused later.
+constexpr size_t max_axes = 8;
+
 /// Returns a text that is equal for nodes that compute the same value.
 std::string key_of(const OnnxGraphView& view, const onnx::NodeProto& node) {
   onnx::NodeProto plain;
@@ -24,8 +27,9 @@ std::string key_of(const OnnxGraphView& view, const onnx::NodeProto& node) {
     // Exporters write the axes of each node as a constant of its own.
     const auto axes =
         node.op_type() == "ReduceMean" && k == 1 ? view.integers(node.input(k)) : std::nullopt;
-    plain.add_input(axes ? fmt::format("axes {}", fmt::join(axes->values, " "))
-                         : "value " + node.input(k));
+    plain.add_input(axes && axes->values.size() <= max_axes
+                        ? fmt::format("axes {}", fmt::join(axes->values, " "))
+                        : "value " + node.input(k));
   }
   return plain.SerializeAsString();
 }

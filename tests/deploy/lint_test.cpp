@@ -277,7 +277,9 @@ TEST_CASE("lint: accumulators and storage") {
   expect(
       {{long_sums,
         "note: fc: accumulators of products can reach 17602200, beyond f32's 2^24: int8 with VNNI, AVX-512 or oneDNN 2, plain loops on all other processors; use weights of fewer bits, which are fast everywhere"},
-       {{.weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f}, .biases = {0, 0, 0}},
+       {{.y_scale = 0.0037,
+         .weights = {0.07f, 0.03f, -0.05f, 0.06f, 0.01f, -0.08f},
+         .biases = {0, 0, 0}},
         "note: fc: weights have the codes -8..7, which fit 4 bits, and are stored in 8; give their quantizer that many bits, with the same scale"}});
 }
 
@@ -308,8 +310,8 @@ TEST_CASE("lint: codes of which few remain on another grid") {
   };
   CHECK(
       findings_for(1.5) ==
-      "warning: y: about 2 of 256 codes remain; its values are small beside others on the same "
-      "grid, as of a Concat: give it more bits, or answer both apart");
+      "warning: y: about 2 of 256 codes remain; calibrate it again; if its values are small beside "
+      "others on the same grid, as of a Concat, give it more bits or answer both apart");
   CHECK(findings_for(0.125) == "");
 }
 

@@ -84,3 +84,28 @@ TEST_CASE("answer errors: classes are not compared") {
   REQUIRE(comparison.worst());
   CHECK(comparison.worst()->error == 0);
 }
+
+TEST_CASE("answer errors: the first rows are compared where there is no room for all") {
+  test::Net net({2, 2});
+  net.graph.set_outputs({net.x});
+  AnswerComparison comparison(net.graph, 5);
+  const std::vector<float> values = {1, -1, -1, 1, 9, 9}, other = {2, -1, -1, 1, 0, 0};
+  comparison.keep(std::vector<std::span<const float>>{values});
+  comparison.keep(std::vector<std::span<const float>>{values});
+  comparison.compare(std::vector<std::span<const float>>{other});
+  comparison.compare(std::vector<std::span<const float>>{other});
+  REQUIRE(comparison.worst());
+  CHECK(comparison.worst()->column == 0);
+  CHECK(comparison.worst()->error == doctest::Approx(std::sqrt(0.5)));
+}
+
+TEST_CASE("answer errors: rare labels of a Sigmoid are left out") {
+  test::Net net({2, 2});
+  net.graph.set_outputs({net.add(Sigmoid{}, {net.x}, "y")});
+  AnswerComparison comparison(net.graph);
+  const std::vector<float> values = {0.001f, 0, 0, 1}, other = {0, 0, 0, 0.9f};
+  comparison.keep(std::vector<std::span<const float>>{values});
+  comparison.compare(std::vector<std::span<const float>>{other});
+  REQUIRE(comparison.worst());
+  CHECK(comparison.worst()->column == 1);
+}

@@ -33,11 +33,14 @@ std::string text_of(const std::string& label, const TensorType& type, bool batch
                      to_string(TensorType{type.dtype, sample_of(type, batched)}));
 }
 
-/// Returns an answer. Data may have its name or its label, which differ where calibration has
-/// added a quantizer.
-data::WantedInput answer_named(const std::string& name, const std::string& label,
-                               const Shape& sample, bool has_channels) {
-  return {.name = name, .sample = sample, .other_name = label, .has_channels = has_channels};
+/// Returns an answer. Data may also have the label of its quantizer, which calibration adds.
+data::WantedInput answer_named(const std::string& name, const Shape& sample,
+                               bool has_channels) {
+  const std::string value = value_label(name);
+  return {.name = name,
+          .sample = sample,
+          .other_name = value.empty() ? name + ".quantized" : value,
+          .has_channels = has_channels};
 }
 
 }  // namespace
@@ -72,9 +75,8 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
   }
   for (const NodeId id : graph.answers()) {
     needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(graph, id));
-    needs.answers.push_back(answer_named(answer_name(graph, id), graph[id].label,
-                                         sample_of(graph[id].type, true),
-                                         has_channel_axis(graph, id)));
+    needs.answers.push_back(answer_named(
+        answer_name(graph, id), sample_of(graph[id].type, true), has_channel_axis(graph, id)));
   }
   return needs;
 }
@@ -91,7 +93,7 @@ DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
   }
   for (const ProgramNodeId id : program.outputs()) {
     needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(program, id));
-    needs.answers.push_back(answer_named(output_name(program, id), program[id].label,
+    needs.answers.push_back(answer_named(output_name(program, id),
                                          sample_of(program[id].value.type, true),
                                          has_channel_axis(program, id)));
   }

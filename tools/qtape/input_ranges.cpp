@@ -17,10 +17,11 @@ namespace {
 constexpr int64_t max_compared = 1000;
 
 /// Returns the part of its standard deviation by which quantization may change a column. Many
-/// columns are those of an image or a signal, in one unit: its edges hardly vary.
-double max_error(size_t columns) {
-  constexpr size_t few = 64;
-  return columns <= few ? 0.1 : 0.5;
+/// columns, and those of several places, are of an image or a signal in one unit, whose edges
+/// hardly vary.
+double max_error(const Shape& sample) {
+  constexpr int64_t few = 64;
+  return sample.rank() <= 1 && sample.elements() <= few ? 0.1 : 0.5;
 }
 
 /// Sums over a column of an input.
@@ -28,17 +29,22 @@ struct Column {
   double count = 0;
   double mean = 0;
   double spread = 0;   // sum of squared distances from the mean
-  double squares = 0;  // sum of squared errors of quantization
+  double errors = 0;   // sum of errors of quantization
+  double squares = 0;  // sum of their squares
 
   void add(double x, double error) {
     count += 1;
     const double distance = x - mean;
     mean += distance / count;
     spread += distance * (x - mean);
+    errors += error;
     squares += error * error;
   }
-  /// Returns the root mean squared error in standard deviations; 0 for a constant column.
-  double relative_error() const { return spread > 0 ? std::sqrt(squares / spread) : 0; }
+  /// Returns the standard deviation of the errors in those of the column; 0 for a constant one.
+  double relative_error() const {
+    const double varying = squares - errors * errors / count;
+    return spread > 0 && varying > 0 ? std::sqrt(varying / spread) : 0;
+  }
 };
 
 /// Returns the relative error of each column of an input in a data set.
@@ -80,7 +86,7 @@ void note_narrow_columns(const Model& model, const data::Dataset& set) {
     const size_t place = columns[static_cast<size_t>(found - inputs.begin())];
     const std::vector<double> errors =
         relative_errors(set, place, found->sample, qparams[0], grid_of(graph, id).limits);
-    const double limit = max_error(errors.size());
+    const double limit = max_error(found->sample);
     const auto count = std::ranges::count_if(errors, [&](double each) { return each > limit; });
     if (count == 0) continue;
     const auto worst = std::ranges::max_element(errors);

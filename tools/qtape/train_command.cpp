@@ -86,7 +86,8 @@ void take_settings(TrainCommand& command, const Model& model,
     return console::print("{} has no settings: it continues with those of the command line\n",
                           command.model);
   }
-  const Section& section = found->second;
+  Section section = found->second;
+  if (!section.settings.contains("freeze")) section.settings["freeze"] = "";  // an earlier one
   require<ArgumentError>(section.kind == settings_kind,
                          "--resume: {} is a checkpoint of {}, which continues it",
                          command.model, printable(section.kind));

@@ -232,14 +232,19 @@ TEST_CASE("score mask: of layers without quantizers beside others that have them
     CHECK(made.model->graph.find("shares.masked").has_value() == mask);
     CHECK(made.refused.size() == (mask ? 0 : 1));
   }
-  // A quantizer of the sum has a grid of its own.
-  test::Net net({2, 3, 4});
-  const Constant values{.value = Tensor::of<float>({4}, std::vector<float>{0, 0, -1e9f, 1e9f})};
-  const NodeId sum = net.add(Add{}, {net.x, net.add(values, {}, "mask")});
-  const NodeId q = add_quantizer(net.graph, sum, quantize::activations(8), "sum");
-  const NodeId shares = net.add(Softmax{.axis = -1}, {q});
-  net.graph.set_outputs({linear(net.graph, shares, {.out = 2, .label = "fc"})});
-  CHECK(rewrite_layers(net.graph, Parameters(net.graph, 1)).refused.empty());
+  // A quantizer of the mask has a grid of its own, one of the sum leaves the mask without one.
+  for (const bool own : {false, true}) {
+    test::Net net({2, 3, 4});
+    const Constant values{.value =
+                              Tensor::of<float>({4}, std::vector<float>{0, 0, -1e9f, 1e9f})};
+    NodeId mask = net.add(values, {}, "mask");
+    if (own) mask = add_quantizer(net.graph, mask, quantize::weights(8), "mask");
+    const NodeId sum = net.add(Add{}, {net.x, mask});
+    const NodeId q = add_quantizer(net.graph, sum, quantize::activations(8), "sum");
+    const NodeId shares = net.add(Softmax{.axis = -1}, {q});
+    net.graph.set_outputs({linear(net.graph, shares, {.out = 2, .label = "fc"})});
+    CHECK(rewrite_layers(net.graph, Parameters(net.graph, 1)).refused.size() == (own ? 0 : 1));
+  }
 }
 
 TEST_CASE("score mask: several masks, with factors, biases and limits between them") {
