@@ -31,7 +31,7 @@ check "others do not" test "$(value "$work/mlp.json" fc2.weight)" != "$(value "$
 check "nothing to freeze" exits 2 "ParameterGroup: pattern 'fc9' matches no parameter" "$tool" train "$work/mlp.json" --data "$digits" "${four[@]}" --freeze 'fc2.bias,fc9' -o "$work/n.json"
 "$tool" train "$work/mlp.json" --data "$digits" "${four[@]}" --checkpoint "$work/earlier.json" >/dev/null
 sed -i 's/"freeze":"",//' "$work/earlier.json"
-check "an earlier checkpoint" test "$(grep -c freeze "$work/earlier.json")" = 0
+check "an earlier checkpoint" test "$(grep -c '"freeze":' "$work/earlier.json")" = 0
 check "freezes nothing" "$tool" train "$work/earlier.json" --data "$digits" --resume -o "$work/n.json" >/dev/null
 check "nothing to fold" exits 1 "qtape: $work/mlp.json: the model has no batch norms" "$tool" fold "$work/mlp.json" -o "$work/n.json"
 check "a model over itself" "$tool" fold "$work/q.json" -o "$work/q.json" >/dev/null

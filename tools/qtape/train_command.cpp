@@ -37,6 +37,12 @@ std::map<std::string, double> rates_in(const Section& section) {
   return rates;
 }
 
+/// Returns the settings with those that earlier checkpoints do not have.
+Section completed(Section section) {
+  if (!section.settings.contains("freeze")) section.settings["freeze"] = "";
+  return section;
+}
+
 }  // namespace
 
 Section settings_of(const TrainCommand& command, const std::optional<Model>& teacher) {
@@ -86,8 +92,7 @@ void take_settings(TrainCommand& command, const Model& model,
     return console::print("{} has no settings: it continues with those of the command line\n",
                           command.model);
   }
-  Section section = found->second;
-  if (!section.settings.contains("freeze")) section.settings["freeze"] = "";  // an earlier one
+  const Section section = completed(found->second);
   require<ArgumentError>(section.kind == settings_kind,
                          "--resume: {} is a checkpoint of {}, which continues it",
                          command.model, printable(section.kind));
