@@ -29,6 +29,7 @@ struct AnswerErrorReport {
   }
 };
 
+/// Returns the report of the column with the largest error.
 AnswerErrorReport report_of(const AnswerComparison& comparison);
 /// Returns ", answers differ by 0.031 of their standard deviation"; empty if none varies.
 std::string answer_error_text(const AnswerErrorReport& report);
