@@ -19,25 +19,21 @@ void AnswerErrors::add(std::span<const float> floats, std::span<const float> qua
   for (size_t i = 0; i < floats.size(); ++i) {
     const double x = double{floats[i]}, difference = double{quantized[i]} - x;
     if (!std::isfinite(x) || !std::isfinite(difference)) continue;
-    Column& column = columns_[i % columns_.size()];
-    ++column.count;
-    const double distance = x - column.mean;
-    column.mean += distance / static_cast<double>(column.count);
-    column.spread += distance * (x - column.mean);
-    column.squares += difference * difference;
+    columns_[i % columns_.size()].add(x, difference);
   }
 }
+
+void AnswerErrors::clear() { columns_.assign(columns_.size(), {}); }
 
 std::optional<AnswerError> AnswerErrors::worst() const {
   // Columns that vary less are constant but for rounding.
   constexpr double least = 1e-6;
   std::optional<AnswerError> found;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    const Column& column = columns_[c];
-    const double deviation =
-        std::sqrt(column.spread / static_cast<double>(column.count > 0 ? column.count : 1));
-    if (!(deviation > std::max(least * std::fabs(column.mean), least_deviation_))) continue;
-    const double error = std::sqrt(column.squares / column.spread);
+    const RelativeError& column = columns_[c];
+    const double limit = std::max(least * std::fabs(column.mean()), least_deviation_);
+    if (!(column.deviation() > limit)) continue;
+    const double error = column.root_mean_square();
     if (found && error <= found->error) continue;
     found = {label_, columns_.size() > 1 ? static_cast<int64_t>(c) : -1, error};
   }
@@ -49,9 +45,9 @@ AnswerComparison::AnswerComparison(const Graph& graph, int64_t max_elements)
   for (const NodeId id : graph.answers()) {
     const Shape& shape = graph[id].type.shape;
     const int64_t columns = shape.rank() < 2 ? 1 : shape[-1];
-    const AnswerErrors none(answer_name(graph, id), columns,
-                            last_sigmoid(graph, id) ? 1.0 / 256 : 0);
-    answers_.push_back({indexed_classes(graph, id) == 0, columns, none, none});
+    AnswerErrors errors(answer_name(graph, id), columns,
+                        last_sigmoid(graph, id) ? 1.0 / 256 : 0);
+    answers_.push_back({indexed_classes(graph, id) == 0, columns, std::move(errors)});
   }
 }
 
@@ -78,7 +74,7 @@ void AnswerComparison::compare(std::span<const std::span<const float>> answers) 
 
 void AnswerComparison::restart() {
   for (Each& each : answers_) {
-    each.errors = each.none;
+    each.errors.clear();
     each.next = 0;
   }
 }

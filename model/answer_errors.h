@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "qtape/engine/graph.h"
+#include "qtape/model/relative_error.h"
 
 namespace qtape {
 
@@ -31,20 +32,15 @@ class AnswerErrors {
   /// Adds elements in floats and those with quantizers, whole rows of columns. Pairs with a NaN
   /// or infinite element are left out.
   void add(std::span<const float> floats, std::span<const float> quantized);
+  /// Forgets all elements.
+  void clear();
   /// Returns the column with the largest error; nullopt if no column varies.
   std::optional<AnswerError> worst() const;
 
  private:
-  struct Column {
-    int64_t count = 0;
-    double mean = 0;     // in floats
-    double spread = 0;   // sum of squared distances from the mean
-    double squares = 0;  // sum of squared differences
-  };
-
   std::string label_;
   double least_deviation_;
-  std::vector<Column> columns_;
+  std::vector<RelativeError> columns_;
 };
 
 /// Comparison of the answers of two runs over the same samples.
@@ -67,7 +63,6 @@ class AnswerComparison {
   struct Each {
     bool compared;
     int64_t columns;
-    AnswerErrors none;  // without differences
     AnswerErrors errors;
     std::vector<float> floats = {};
     size_t next = 0;  // of `floats`

@@ -138,26 +138,4 @@ void OnnxWriter::output(const std::string& name, const TensorType& type,
   set_type(*model_->mutable_graph()->add_output(), name, type, batch);
 }
 
-void set_attribute(onnx::NodeProto& node, std::string_view name, int64_t value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(value);
-}
-
-void set_attribute(onnx::NodeProto& node, std::string_view name,
-                   const std::vector<int64_t>& values) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::INTS);
-  for (int64_t value : values) attribute.add_ints(value);
-}
-
-void set_attribute(onnx::NodeProto& node, std::string_view name, const char* value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::STRING);
-  attribute.set_s(value);
-}
-
 }  // namespace qtape

@@ -12,6 +12,7 @@
 #include "qtape/core/byte_order.h"
 #include "qtape/core/types.h"
 #include "qtape/onnx/arena_model.h"
+#include "qtape/onnx/attributes.h"
 
 namespace qtape {
 
@@ -77,10 +78,5 @@ class OnnxWriter {
   ArenaModel model_;
   std::set<std::string, std::less<>> names_;
 };
-
-void set_attribute(onnx::NodeProto& node, std::string_view name, int64_t value);
-void set_attribute(onnx::NodeProto& node, std::string_view name,
-                   const std::vector<int64_t>& values);
-void set_attribute(onnx::NodeProto& node, std::string_view name, const char* value);
 
 }  // namespace qtape

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "qtape/engine/labels.h"
+#include "qtape/onnx/attributes.h"
 
 namespace qtape {
 namespace {
@@ -57,10 +58,7 @@ std::string NamedNodes::dequantized(const onnx::NodeProto& of,
   std::vector<std::string> inputs(operand.begin(), operand.end());
   if (inputs.back().empty()) inputs.pop_back();
   const std::string values = free_name(name_of_values(operand[0]));
-  onnx::AttributeProto& along = *add(of, "DequantizeLinear", inputs, values).add_attribute();
-  along.set_name("axis");
-  along.set_type(onnx::AttributeProto::INT);
-  along.set_i(axis);
+  set_attribute(add(of, "DequantizeLinear", inputs, values), "axis", axis);
   return known_[std::move(key)] = values;
 }
 

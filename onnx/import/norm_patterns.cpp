@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "qtape/onnx/attributes.h"
+
 namespace qtape {
 namespace {
 
@@ -326,27 +328,10 @@ class Finder {
       if (!norm.beta.empty()) made.add_input(norm.beta);
     }
     made.add_output(last.output(0));
-    const auto integers = [&](const char* name, const std::vector<int64_t>& values) {
-      if (values.empty()) return;
-      onnx::AttributeProto& added = *made.add_attribute();
-      added.set_name(name);
-      added.set_type(onnx::AttributeProto::INTS);
-      for (const int64_t each : values) added.add_ints(each);
-    };
-    integers("axes", norm.axes);
-    integers("shape", norm.shape);
-    if (norm.groups > 0) {
-      onnx::AttributeProto& added = *made.add_attribute();
-      added.set_name("num_groups");
-      added.set_type(onnx::AttributeProto::INT);
-      added.set_i(norm.groups);
-    }
-    if (norm.eps) {
-      onnx::AttributeProto& added = *made.add_attribute();
-      added.set_name("epsilon");
-      added.set_type(onnx::AttributeProto::FLOAT);
-      added.set_f(*norm.eps);
-    }
+    if (!norm.axes.empty()) set_attribute(made, "axes", norm.axes);
+    if (!norm.shape.empty()) set_attribute(made, "shape", norm.shape);
+    if (norm.groups > 0) set_attribute(made, "num_groups", norm.groups);
+    if (norm.eps) set_real_attribute(made, "epsilon", *norm.eps);
     return made;
   }
 

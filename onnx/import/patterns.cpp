@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "qtape/onnx/attributes.h"
 #include "qtape/onnx/import/equal_nodes.h"
 #include "qtape/onnx/import/graph_view.h"
 #include "qtape/onnx/import/sequence_items.h"
@@ -15,10 +16,7 @@ namespace qtape {
 namespace {
 
 void set(onnx::NodeProto& node, const char* name, double value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::FLOAT);
-  attribute.set_f(static_cast<float>(value));
+  set_real_attribute(node, name, static_cast<float>(value));
 }
 
 /// An activation of a value.
@@ -38,10 +36,7 @@ class Activations {
       if (!found) continue;
       onnx::NodeProto& node = view_.replace(i, found->type, {found->x});
       if (found->approximate.empty()) continue;
-      onnx::AttributeProto& attribute = *node.add_attribute();
-      attribute.set_name("approximate");
-      attribute.set_type(onnx::AttributeProto::STRING);
-      attribute.set_s(found->approximate);
+      set_attribute(node, "approximate", found->approximate.c_str());
     }
   }
 
@@ -189,10 +184,7 @@ class LocalResponses {
       set(node, "alpha", found->alpha);
       set(node, "beta", found->beta);
       set(node, "bias", found->bias);
-      onnx::AttributeProto& size = *node.add_attribute();
-      size.set_name("size");
-      size.set_type(onnx::AttributeProto::INT);
-      size.set_i(found->size);
+      set_attribute(node, "size", found->size);
     }
   }
 

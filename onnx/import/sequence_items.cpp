@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "qtape/onnx/attributes.h"
 #include "qtape/onnx/onnx_node.h"
 
 namespace qtape {
@@ -36,13 +37,6 @@ std::optional<std::pair<int64_t, int64_t>> part(const std::optional<Integers>& s
   return std::pair(first, first + *end);
 }
 
-void set_axis(onnx::NodeProto& node, int64_t axis) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name("axis");
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(axis);
-}
-
 void replace(OnnxGraphView& view, int at) {
   const onnx::NodeProto& item = view.graph().node(at);
   if (item.op_type() != "SequenceAt" || !item.domain().empty() || item.input_size() != 2)
@@ -59,7 +53,7 @@ void replace(OnnxGraphView& view, int at) {
   // ONNX Runtime ignores keepdims for other sizes than 1.
   const bool of_one = !sized || (sizes->rank == 0 && sizes->values == std::vector<int64_t>{1});
   if (attributes.integer("keepdims", 1) == 0 && of_one) {
-    return set_axis(view.replace(at, "Gather", {x, item.input(1)}), axis);
+    return set_attribute(view.replace(at, "Gather", {x, item.input(1)}), "axis", axis);
   }
   const auto range = part(sizes, index->values[0]);
   if (!range) return;

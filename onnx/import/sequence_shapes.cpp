@@ -4,8 +4,10 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "qtape/core/error.h"
+#include "qtape/onnx/attributes.h"
 #include "qtape/onnx/import/operators.h"
 
 namespace qtape {
@@ -132,15 +134,14 @@ void OnnxOperators::reduce_sequences() const {
   }
   int batch = a.batch;
   if (axes && !axes->empty()) {
-    auto& shown = *first.add_attribute();
-    shown.set_name("axes");
-    shown.set_type(onnx::AttributeProto::INTS);
+    std::vector<int64_t> shown;
     for (const int64_t each : *axes) {
       const int axis = onnx_axis(each, a.rank());
       require<OnnxMixedSamples>(axis != a.batch, "axis {} would join samples", axis);
-      shown.add_ints(axis < a.batch ? axis + 1 : axis);
+      shown.push_back(axis < a.batch ? axis + 1 : axis);
       if (axis < a.batch && !keeps) --batch;
     }
+    set_attribute(first, "axes", shown);
   }
   const OnnxNode with_batch_first(first);
   to.with_batch_first(node, batch, [&] {

@@ -9,6 +9,7 @@
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/relative_error.h"
 #include "qtape/programs/console/standard_output.h"
 
 namespace qtape::tool {
@@ -24,34 +25,11 @@ double max_error(const Shape& sample) {
   return sample.rank() <= 1 && sample.elements() <= few ? 0.1 : 0.5;
 }
 
-/// Sums over a column of an input.
-struct Column {
-  double count = 0;
-  double mean = 0;
-  double spread = 0;   // sum of squared distances from the mean
-  double errors = 0;   // sum of errors of quantization
-  double squares = 0;  // sum of their squares
-
-  void add(double x, double error) {
-    count += 1;
-    const double distance = x - mean;
-    mean += distance / count;
-    spread += distance * (x - mean);
-    errors += error;
-    squares += error * error;
-  }
-  /// Returns the standard deviation of the errors in those of the column; 0 for a constant one.
-  double relative_error() const {
-    const double varying = squares - errors * errors / count;
-    return spread > 0 && varying > 0 ? std::sqrt(varying / spread) : 0;
-  }
-};
-
 /// Returns the relative error of each column of an input in a data set.
 std::vector<double> relative_errors(const data::Dataset& set, size_t column,
                                     const Shape& sample, QParams<double> qparams,
                                     CodeLimits limits) {
-  std::vector<Column> columns(static_cast<size_t>(sample.rank() == 0 ? 1 : sample[-1]));
+  std::vector<RelativeError> columns(static_cast<size_t>(sample.rank() == 0 ? 1 : sample[-1]));
   std::vector<float> values(static_cast<size_t>(sample.elements()));
   for (int64_t i = 0; i < std::min(set.size(), max_compared); ++i) {
     set.read(column, i, std::span(values));
@@ -65,7 +43,7 @@ std::vector<double> relative_errors(const data::Dataset& set, size_t column,
     }
   }
   std::vector<double> errors;
-  for (const Column& each : columns) errors.push_back(each.relative_error());
+  for (const RelativeError& each : columns) errors.push_back(each.varying());
   return errors;
 }
 
