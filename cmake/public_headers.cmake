@@ -8,7 +8,7 @@ function(qtape_public_headers variable)
   set(source ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
   set(unread qtape.h deploy/compare.h engine/contract.h engine/plan.h engine/plan_hooks.h
     engine/print.h integer/program/integer_node.h model/feed.h model/passes/rewrite_layers.h
-    model/xtensor.h
+    model/passes/training_norms.h model/weight_codes.h model/xtensor.h
     onnx/export.h onnx/import.h onnx/levels.h tflite/export.h tflite/import.h tflite/levels.h
     distributed/mpi.h)
   set(public)

@@ -4,6 +4,9 @@
 #include <cstdlib>
 
 #include "qtape/core/error.h"
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 namespace qtape {
 namespace {
@@ -14,6 +17,8 @@ Isa detect() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (avx512) return Isa::Avx512;
   if (__builtin_cpu_supports("avx2")) return Isa::Avx2;
+#elif defined(__aarch64__) && defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? Isa::NeonDot : Isa::Neon;
 #endif
   return Isa::Baseline;
 }

@@ -10,6 +10,7 @@
 #include "qtape/core/code_types.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/reasons.h"
 #include "qtape/deploy/checks.h"
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
@@ -87,13 +88,12 @@ class Converter {
 
   /// Checks all nodes; also loads the weights.
   void check_all(std::span<const NodeId> outputs) {
-    std::vector<std::string> reasons;
+    Reasons reasons;
     const std::vector<bool> needed = needed_for(graph_, outputs);
     load_weights(needed);
     const auto add = [&](NodeId id, const Verdict& wrong) {
       if (wrong.reason.empty()) return;
-      reasons.push_back(
-          fmt::format("{}: {}: {}", graph_.describe(id), wrong.reason, wrong.remedy));
+      reasons.add(graph_.describe(id), fmt::format("{}: {}", wrong.reason, wrong.remedy));
     };
     for (const NodeId id : ids(graph_)) {
       if (!needed[at(id)]) continue;
@@ -110,11 +110,8 @@ class Converter {
     for (NodeId id : outputs) {
       if (reasons.empty()) add(id, check_output(form(id), options_.integer_outputs));
     }
-    if (reasons.empty()) return;
-    std::string text;
-    for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
-    fail<GraphError>("cannot convert {} node{}: {}", reasons.size(),
-                     reasons.size() == 1 ? "" : "s", text);
+    check(reasons.empty(), "cannot convert {} node{}: {}", reasons.size(),
+          reasons.size() == 1 ? "" : "s", reasons.text());
   }
 
   void load_weights(const std::vector<bool>& needed) {

@@ -116,6 +116,8 @@ class Verifier {
   int64_t mismatches() const;
   const std::optional<Mismatch>& first_mismatch() const& { return first_; }
   std::optional<Mismatch> first_mismatch() && { return std::move(first_); }
+  /// Returns the graph for batches of the verifier; without nodes if there is only a program.
+  const Graph& graph() const { return subject_->graph; }
   const IntegerProgram& program() const& { return subject_->conversion.program; }
   IntegerProgram program() && { return subject_->conversion.program; }
   /// Explains how a level computes: how L3 multiplies, one line per product with weights, or

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/error.h"
@@ -24,7 +25,11 @@ Value without_following(const Value& scores) {
     }
   }
   const auto& building = Building::of(scores);
-  const NodeId constant = building->graph.add(Constant{Tensor::of<float>({n, n}, mask)}, {});
+  Tensor values = Tensor::of<float>({n, n}, mask);
+  if (scores.graph()[scores.id()].type.dtype == DType::F64) {
+    values = Tensor::of<double>({n, n}, std::vector<double>(mask.begin(), mask.end()));
+  }
+  const NodeId constant = building->graph.add(Constant{std::move(values)}, {});
   return scores + Building::value(building, constant);
 }
 
@@ -71,8 +76,9 @@ Value layer_norm(const Value& x, const LayerNorm& op, const std::string& label) 
   const auto& building = Building::of(x);
   const std::string own = building->label_or(label, "norm");
   const Shape channels = {x.shape()[-1]};
+  const DType dtype = x.graph()[x.id()].type.dtype;
   const auto parameter = [&](const char* part, double value) {
-    const Parameter leaf{.shape = channels, .initializer = init::Fill{value}};
+    const Parameter leaf{.dtype = dtype, .shape = channels, .initializer = init::Fill{value}};
     return Building::value(building, building->graph.add(leaf, {}, own + part));
   };
   const Value gamma = parameter(".gamma", 1), beta = parameter(".beta", 0);

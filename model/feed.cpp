@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/labels.h"
 #include "qtape/engine/plan.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/model/targets.h"
 
 namespace qtape {
 namespace {
@@ -46,14 +49,51 @@ std::string describe(const data::Dataset& dataset) {
   return text.empty() ? "no columns" : text;
 }
 
-/// By node: true if only losses depend on it. In a graph without answers, for none.
-std::vector<bool> loss_nodes(const Graph& graph) {
-  const std::vector<NodeId> answers = graph.answers();
-  if (answers.empty()) return std::vector<bool>(static_cast<size_t>(graph.size()));
-  std::vector<bool> found = needed_for(graph, answers);
-  found.flip();
-  return found;
+/// Returns an input without memory. Matching only tests which of the two spans is not empty.
+FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape) {
+  static float a_float = 0;
+  static int32_t an_integer = 0;
+  FedInput input{.label = label, .sample = shape.without_first()};
+  if (dtype == DType::S32) {
+    input.integers = std::span(&an_integer, 1);
+  } else {
+    input.floats = std::span(&a_float, 1);
+  }
+  return input;
 }
+
+/// Returns the name of the answer with which a loss compares each input that is a target.
+std::map<NodeId, std::string> compared_answers(const Graph& graph) {
+  std::map<NodeId, std::string> names;
+  for (const NodeId answer : graph.answers()) {
+    if (const auto loss = comparison(graph, answer)) {
+      names.emplace(loss->input, answer_name(graph, answer));
+    }
+  }
+  return names;
+}
+
+/// Losses and answers that depend on each input of a graph.
+class Roles {
+ public:
+  explicit Roles(const Graph& graph)
+      : answers_(needed_for(graph, graph.answers())),
+        losses_(needed_for(graph, graph.losses())),
+        compared_(compared_answers(graph)) {}
+
+  /// True if anything depends on the input.
+  bool is_used(NodeId id) const { return losses_[at(id)] || answers_[at(id)]; }
+  void set(NodeId id, FedInput& input) const {
+    input.target = losses_[at(id)] && !answers_[at(id)];
+    const auto answer = compared_.find(id);
+    if (answer != compared_.end()) input.answer = answer->second;
+  }
+
+ private:
+  std::vector<bool> answers_;
+  std::vector<bool> losses_;
+  std::map<NodeId, std::string> compared_;
+};
 
 std::string describe(const FedInput& input) {
   const DType dtype = input.integers.empty() ? DType::F32 : DType::S32;
@@ -82,21 +122,22 @@ int64_t FedInput::rows() const {
 std::vector<FedInput> inputs_of(Tape& tape) {
   std::vector<FedInput> found;
   const Graph& graph = tape.graph();
-  const std::vector<bool> of_losses = loss_nodes(graph);
+  const Roles roles(graph);
   for (const NodeId id : ids(graph)) {
     const auto* op = std::get_if<Input>(&graph[id].op);
-    if (op == nullptr || !tape.memory().nodes[at(id)].needed) continue;
-    const bool known = op->dtype == DType::F32 || op->dtype == DType::S32;
-    require<ArgumentError>(op->batch && known, "{}: samples need a batched input of f32 or s32",
+    if (op == nullptr) continue;
+    const bool needed = tape.memory().nodes[at(id)].needed;
+    const bool known = op->batch && (op->dtype == DType::F32 || op->dtype == DType::S32);
+    require<ArgumentError>(!needed || known, "{}: samples need a batched input of f32 or s32",
                            graph.describe(id));
-    require_elements(op->shape, graph.describe(id));
-    FedInput input{.label = graph[id].label,
-                   .sample = op->shape.without_first(),
-                   .target = of_losses[at(id)]};
-    if (op->dtype == DType::F32) {
-      input.floats = tape.input<float>(id);
-    } else {
-      input.integers = tape.input<int32_t>(id);
+    if (!known || !(needed || roles.is_used(id))) continue;
+    FedInput input = unbound_input(graph[id].label, op->dtype, op->shape);
+    input.needed = needed;
+    roles.set(id, input);
+    if (needed) {
+      require_elements(op->shape, graph.describe(id));
+      if (op->dtype == DType::F32) input.floats = tape.input<float>(id);
+      if (op->dtype == DType::S32) input.integers = tape.input<int32_t>(id);
     }
     found.push_back(input);
   }
@@ -133,6 +174,9 @@ std::vector<FedInput> inputs_of(Verifier& verifier) {
     if (op.indices != 0) input.integers = verifier.input<int32_t>(i);
     found.push_back(input);
   }
+  for (FedInput& input : inputs_for(verifier.graph(), {})) {
+    if (std::ranges::count(found, input.label, &FedInput::label) == 0) found.push_back(input);
+  }
   return found;
 }
 
@@ -147,68 +191,121 @@ bool fits(const data::Column& column, const FedInput& input) {
   return flat && shape.elements() == input.sample.elements();
 }
 
-std::vector<size_t> columns_for(std::span<const FedInput> inputs,
-                                const data::Dataset& dataset) {
-  constexpr size_t none = SIZE_MAX;
-  const auto columns = dataset.columns();
-  std::vector<size_t> found(inputs.size(), none);
-  std::vector<bool> taken(columns.size(), false);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto named = std::ranges::find_if(columns, [&](const data::Column& each) {
-      return each.name == inputs[i].label && may_fill(each, inputs[i]);
-    });
-    if (named == columns.end()) continue;
-    const bool floats = !inputs[i].integers.empty() && is_float(named->sample.dtype);
-    require<ArgumentError>(fits(*named, inputs[i]), "{}: column {} has {} per sample{}",
-                           describe(inputs[i]), printable(named->name),
-                           to_string(named->sample), floats ? ", expected integers" : "");
-    found[i] = static_cast<size_t>(named - columns.begin());
-    taken[found[i]] = true;
-  }
-  const auto fill = [&](size_t i, bool targets) {
-    for (size_t k = 0; k < columns.size() && found[i] == none; ++k) {
-      if (taken[k] || columns[k].target != targets || !fits(columns[k], inputs[i])) continue;
-      found[i] = k;
-      taken[k] = true;
-    }
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].target) fill(i, true);
-    fill(i, false);
-    require<ArgumentError>(
-        found[i] != none, "{}: no column of the data fits it; the data have {}{}",
-        describe(inputs[i]), describe(dataset),
-        inputs[i].target ? "; the loss compares it with an output: add a target" : "");
-  }
-  return found;
-}
-
 namespace {
 
-/// Returns an input without memory. Matching only tests which of the two spans is not empty.
-FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape, bool target) {
-  static float a_float = 0;
-  static int32_t an_integer = 0;
-  FedInput input{.label = label, .sample = shape.without_first(), .target = target};
-  if (dtype == DType::S32) {
-    input.integers = std::span(&an_integer, 1);
-  } else {
-    input.floats = std::span(&a_float, 1);
+/// Columns of a data set, which inputs take one after another.
+class Matching {
+ public:
+  Matching(std::span<const FedInput> inputs, const data::Dataset& dataset)
+      : inputs_(inputs),
+        dataset_(dataset),
+        columns_(dataset.columns()),
+        found_(inputs.size(), no_column),
+        taken_(columns_.size(), false) {}
+
+  std::vector<size_t> run() {
+    for (size_t i = 0; i < inputs_.size(); ++i) take_name(i);
+    for (size_t i = 0; i < inputs_.size(); ++i) take_answer(i);
+    std::vector<size_t> guessed;
+    // Inputs of losses come last: not every pass needs them.
+    for (const bool target : {false, true}) {
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (inputs_[i].target != target || found_[i] != no_column) continue;
+        if (target) take_first(i, true);
+        take_first(i, false);
+        require_found(i);
+        if (!target && inputs_[i].needed) guessed.push_back(i);
+      }
+    }
+    for (const size_t i : guessed) require_only(i);
+    return std::move(found_);
   }
-  return input;
-}
+
+ private:
+  void take(size_t i, size_t column) {
+    found_[i] = column;
+    taken_[column] = true;
+  }
+
+  void take_name(size_t i) {
+    const FedInput& input = inputs_[i];
+    const auto named = std::ranges::find_if(columns_, [&](const data::Column& each) {
+      return each.name == input.label && may_fill(each, input);
+    });
+    if (named == columns_.end()) return;
+    const bool fit = fits(*named, input);
+    const bool floats = !input.integers.empty() && is_float(named->sample.dtype);
+    require<ArgumentError>(fit || !input.needed, "{}: column {} has {} per sample{}",
+                           describe(input), printable(named->name), to_string(named->sample),
+                           floats ? ", expected integers" : "");
+    if (fit) take(i, static_cast<size_t>(named - columns_.begin()));
+  }
+
+  void take_answer(size_t i) {
+    const FedInput& input = inputs_[i];
+    if (input.answer.empty() || found_[i] != no_column) return;
+    for (size_t k = 0; k < columns_.size(); ++k) {
+      if (columns_[k].target && columns_[k].name == input.answer && is_free(k, input)) {
+        return take(i, k);
+      }
+    }
+  }
+
+  bool is_free(size_t column, const FedInput& input) const {
+    return !taken_[column] && fits(columns_[column], input);
+  }
+
+  void take_first(size_t i, bool targets) {
+    for (size_t k = 0; k < columns_.size() && found_[i] == no_column; ++k) {
+      if (columns_[k].target == targets && is_free(k, inputs_[i])) take(i, k);
+    }
+  }
+
+  void require_found(size_t i) const {
+    const FedInput& input = inputs_[i];
+    require<ArgumentError>(
+        found_[i] != no_column || !input.needed,
+        "{}: no column of the data fits it; the data have {}{}", describe(input),
+        describe(dataset_),
+        input.target ? "; the loss compares it with an output: add a target" : "");
+  }
+
+  /// Throws if a column is left that fits the input as well as the one it took.
+  void require_only(size_t i) const {
+    for (size_t k = 0; k < columns_.size(); ++k) {
+      require<ArgumentError>(
+          columns_[k].target || !is_free(k, inputs_[i]),
+          "{}: columns {} and {} fit it, and neither has its name: rename the one to read",
+          describe(inputs_[i]), printable(columns_[found_[i]].name),
+          printable(columns_[k].name));
+    }
+  }
+
+  std::span<const FedInput> inputs_;
+  const data::Dataset& dataset_;
+  std::span<const data::Column> columns_;
+  std::vector<size_t> found_;
+  std::vector<bool> taken_;
+};
 
 }  // namespace
 
+std::vector<size_t> columns_for(std::span<const FedInput> inputs,
+                                const data::Dataset& dataset) {
+  return Matching(inputs, dataset).run();
+}
+
 std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs) {
   const std::vector<bool> used = needed_for(graph, outputs);
-  const std::vector<bool> of_losses = loss_nodes(graph);
+  const Roles roles(graph);
   std::vector<FedInput> inputs;
   for (const NodeId id : ids(graph)) {
     const Node& node = graph[id];
     const auto* op = std::get_if<Input>(&node.op);
-    if (op == nullptr || !op->batch || !used[at(id)]) continue;
-    inputs.push_back(unbound_input(node.label, op->dtype, op->shape, of_losses[at(id)]));
+    if (op == nullptr || !op->batch || !(used[at(id)] || roles.is_used(id))) continue;
+    FedInput& input = inputs.emplace_back(unbound_input(node.label, op->dtype, op->shape));
+    input.needed = used[at(id)];
+    roles.set(id, input);
   }
   return inputs;
 }
@@ -218,7 +315,7 @@ std::vector<FedInput> inputs_for(const IntegerProgram& program) {
   for (const IntegerNode& node : program.nodes()) {
     const auto* op = std::get_if<integer::Input>(&node.op);
     if (op == nullptr || !op->batch || op->shape.rank() == 0) continue;
-    inputs.push_back(unbound_input(node.label, node.value.type.dtype, op->shape, false));
+    inputs.push_back(unbound_input(node.label, node.value.type.dtype, op->shape));
   }
   return inputs;
 }
@@ -234,8 +331,12 @@ void require_fit(const IntegerProgram& program, const data::Dataset& dataset) {
 
 Feed::Feed(std::vector<FedInput> inputs, data::Dataset dataset)
     : inputs_(std::move(inputs)), dataset_(std::move(dataset)) {
+  const std::vector<size_t> columns = columns_for(inputs_, dataset_);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (inputs_[i].needed) columns_.push_back(columns[i]);
+  }
+  std::erase_if(inputs_, [](const FedInput& each) { return !each.needed; });
   require<ArgumentError>(!inputs_.empty(), "the output depends on no input");
-  columns_ = columns_for(inputs_, dataset_);
 }
 
 void Feed::fill_rows(std::span<const int64_t> samples, const ReadFloats& read,

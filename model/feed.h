@@ -1,6 +1,8 @@
 // Feeding of samples to tapes, sessions and verifiers.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -20,18 +22,22 @@ struct FedInput {
   Shape sample = {};                 ///< extents of one sample
   std::span<float> floats = {};      ///< all samples of an f32 input, otherwise empty
   std::span<int32_t> integers = {};  ///< all samples of an s32 input, otherwise empty
-  bool target = false;  ///< only losses depend on it: a column that is a target may fill it
+  bool target = false;      ///< only losses depend on it: a column that is a target may fill it
+  std::string answer = {};  ///< name of the answer with which a loss compares it; empty: none
+  /// False for an input that the pass does not read. Other inputs leave its column to it, so
+  /// that each input reads the same column in every pass.
+  bool needed = true;
 
   /// Returns the number of samples that fit.
   int64_t rows() const;
 };
 
-/// Returns the inputs of a tape. Throws ArgumentError for an input without batch extent or with
-/// a dtype other than f32 and s32.
+/// Returns the inputs of a tape, and those of its graph that it does not need. Throws
+/// ArgumentError for an input without batch extent or with a dtype other than f32 and s32.
 std::vector<FedInput> inputs_of(Tape& tape);
 /// Returns the inputs of a session.
 std::vector<FedInput> inputs_of(IntegerSession& session);
-/// Returns the inputs of a verifier.
+/// Returns the inputs of a verifier, and those of its graph that its program does not need.
 std::vector<FedInput> inputs_of(Verifier& verifier);
 
 /// True if a column can fill an input. An s32 input takes an integer column with the same
@@ -40,12 +46,23 @@ std::vector<FedInput> inputs_of(Verifier& verifier);
 /// they would exchange axes: [8, 8, 1] is not [8, 1, 8].
 bool fits(const data::Column& column, const FedInput& input);
 
-/// Returns the index of the column for each of `inputs`: the column with the input's label,
-/// otherwise the first unused column that fits. A target fills only an input of losses, which
-/// takes another column only if no target fits. Throws ArgumentError like Feed.
+inline constexpr size_t no_column = SIZE_MAX;
+
+/// Returns the index of the column for each of `inputs`:
+///
+/// - the column with the input's label;
+/// - otherwise, for an input of losses, the target with the name of the answer that the loss
+///   compares with it;
+/// - otherwise the first unused column that fits. Inputs of answers come before those of
+/// losses.
+///
+/// A target fills only an input of losses, which takes another column only if no target fits.
+/// `no_column` for an input that is not needed and that no column fits. Throws ArgumentError
+/// like Feed.
 std::vector<size_t> columns_for(std::span<const FedInput> inputs, const data::Dataset& dataset);
 
-/// Returns the batched inputs that `outputs` need, without memory, for `columns_for`.
+/// Returns the batched inputs of a graph, without memory, for `columns_for`; `needed` are those
+/// that `outputs` depend on.
 std::vector<FedInput> inputs_for(const Graph& graph, std::span<const NodeId> outputs);
 /// Returns the batched inputs of a program, without memory.
 std::vector<FedInput> inputs_for(const IntegerProgram& program);
@@ -62,8 +79,9 @@ void require_fit(const IntegerProgram& program, const data::Dataset& dataset);
 class Feed {
  public:
   /// Throws ArgumentError, which lists the columns of the data set, for an input that no column
-  /// fits, for a column that has an input's label but does not fit it, and if there are no
-  /// inputs. The memory of the inputs must outlive the feed.
+  /// fits, for a column that has an input's label but does not fit it, for an input of answers
+  /// that several columns fit equally, none of them by name, and if there are no inputs. The
+  /// memory of the inputs must outlive the feed.
   Feed(std::vector<FedInput> inputs, data::Dataset dataset);
 
   /// Returns the number of samples that the inputs can hold.

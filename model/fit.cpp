@@ -53,7 +53,7 @@ class Run {
         augmenter_(options.augmentation, options.seed, order_.per_epoch(), first_),
         optimizer_(model.parameters(), options.optimizer, options.groups, options.threads),
         schedule_{.base = options.learning_rate,
-                  .shape = options.schedule.value_or(Cosine{.total = steps_}),
+                  .shape = for_run(options.schedule.value_or(Cosine{}), steps_),
                   .warm_up = options.warm_up} {
     schedule_.validate();
     const std::vector<FedInput> inputs = inputs_but(tape_, trained_.probabilities);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "qtape/core/code_types.h"
 #include "qtape/core/error.h"
@@ -24,35 +25,63 @@ struct Answered {
   std::vector<FedInput> inputs;  // without memory
   TensorType answers;            // for one batch
   const data::Dataset& dataset;
-  std::optional<size_t> target;  // column of the answer
-  bool first = true;             // the first of several answers
-  int64_t indexed = 0;           // as of MetricChoice
+  std::vector<size_t> targets;  // columns with which the answer may be compared
+  bool first = true;            // the first of several answers
+  int64_t indexed = 0;          // as of MetricChoice
 
-  /// True if the target is labels of samples.
-  bool labelled() const { return target && dataset.columns()[*target].classes > 0; }
+  const data::Column& column(size_t target) const { return dataset.columns()[target]; }
 };
 
-/// Returns an answer of several, `all`, of a graph or a program, with its target.
+/// Returns an answer of several, `all`, of a graph or a program, with its targets.
 template <class Nodes, class Id>
 Answered answered(const Nodes& nodes, std::vector<FedInput> inputs, const TensorType& type,
                   const data::Dataset& dataset, std::span<const Id> all, Id answer) {
   const auto found = std::ranges::find(all, answer);
   const bool known = found != all.end();
   const auto index = known ? static_cast<size_t>(found - all.begin()) : size_t{0};
-  const size_t answers = std::max<size_t>(1, all.size());
+  std::vector<std::string> names = names_of_answers(nodes);
+  names.resize(std::max<size_t>(1, names.size()));
   return {.inputs = std::move(inputs),
           .answers = type,
           .dataset = dataset,
-          .target = target_of(dataset, index, answers),
+          .targets = targets_of(dataset, names)[index],
           .first = index == 0,
           .indexed = indexed_classes(nodes, answer)};
 }
 
-/// Returns an answer of a graph with its target.
+/// Returns the column that fills each input of a graph, by label.
+std::map<std::string, size_t> columns_of(const Graph& graph, const data::Dataset& dataset) {
+  const std::vector<FedInput> inputs = inputs_for(graph, {});
+  const std::vector<size_t> columns = columns_for(inputs, dataset);
+  std::map<std::string, size_t> found;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (columns[i] != no_column) found[inputs[i].label] = columns[i];
+  }
+  return found;
+}
+
+/// Returns the column with which a loss compares an answer; nullopt if there is none.
+std::optional<size_t> compared_by_loss(const Graph& graph, NodeId answer,
+                                       const data::Dataset& dataset) {
+  const auto found = comparison(graph, answer);
+  if (!found) return std::nullopt;
+  const std::map<std::string, size_t> columns = columns_of(graph, dataset);
+  const auto column = columns.find(graph[found->input].label);
+  return column == columns.end() ? std::nullopt : std::optional(column->second);
+}
+
+/// Returns an answer of a graph with its targets, without those of the losses of other answers.
 Answered answered(const Graph& graph, NodeId answer, const data::Dataset& dataset) {
   const std::vector<NodeId> all = graph.answers();
-  return answered(graph, inputs_for(graph, std::span(&answer, 1)), graph[answer].type, dataset,
-                  std::span<const NodeId>(all), answer);
+  Answered made = answered(graph, inputs_for(graph, std::span(&answer, 1)), graph[answer].type,
+                           dataset, std::span<const NodeId>(all), answer);
+  for (const NodeId other : all) {
+    if (other == answer) continue;
+    if (const auto column = compared_by_loss(graph, other, dataset)) {
+      std::erase(made.targets, *column);
+    }
+  }
+  return made;
 }
 
 /// Returns the column that fills input `which`; nullopt if the data do not fit.
@@ -69,18 +98,17 @@ std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
   return MetricChoice{MetricKind::MeanSquaredError, *column};
 }
 
-/// Returns the target with the shape of an answer, or, without a target, the first input with
-/// that shape.
+/// Returns the first target with the shape of an answer that is not labels of samples, or,
+/// without a target, the first input with that shape.
 std::optional<size_t> compared_column(const Answered& answered) {
   const Shape sample = answered.answers.shape.without_first();
-  const data::Dataset& dataset = answered.dataset;
-  const std::optional<size_t>& target = answered.target;
-  if (target && !answered.labelled()) {
-    return fits(dataset.columns()[*target], {.sample = sample}) ? target : std::nullopt;
+  for (const size_t target : answered.targets) {
+    const data::Column& column = answered.column(target);
+    if (column.classes == 0 && fits(column, {.sample = sample})) return target;
   }
-  if (!answered.first) return std::nullopt;
+  if (!answered.first || answered.dataset.target()) return std::nullopt;
   const auto same = std::ranges::find_if(answered.inputs, [&](const FedInput& each) {
-    return each.integers.empty() && each.sample == sample;
+    return each.needed && each.integers.empty() && each.sample == sample;
   });
   if (same == answered.inputs.end()) return std::nullopt;
   return column_of(answered, static_cast<size_t>(same - answered.inputs.begin()));
@@ -88,23 +116,30 @@ std::optional<size_t> compared_column(const Answered& answered) {
 
 /// Returns the accuracy of indices of classes; nullopt for other answers and targets.
 std::optional<MetricChoice> choose_by_indices(const Answered& answered) {
-  if (answered.indexed == 0 || !answered.target) return std::nullopt;
-  const TensorType& target = answered.dataset.columns()[*answered.target].sample;
-  const bool fits = target.elements() == answered.answers.shape.without_first().elements();
-  if (is_float(target.dtype) || !fits) return std::nullopt;
-  return MetricChoice{MetricKind::Accuracy, *answered.target, 0, answered.indexed};
+  if (answered.indexed == 0) return std::nullopt;
+  for (const size_t each : answered.targets) {
+    const TensorType& target = answered.column(each).sample;
+    const bool fits = target.elements() == answered.answers.shape.without_first().elements();
+    if (is_float(target.dtype) || !fits) continue;
+    return MetricChoice{MetricKind::Accuracy, each, 0, answered.indexed};
+  }
+  return std::nullopt;
+}
+
+/// Returns the first target that holds classes of the answer.
+std::optional<size_t> classes_column(const Answered& answered) {
+  const auto found = std::ranges::find_if(answered.targets, [&](size_t each) {
+    return holds_classes(answered.column(each), answered.answers);
+  });
+  return found == answered.targets.end() ? std::nullopt : std::optional(*found);
 }
 
 std::optional<MetricChoice> choose_by_data(const Answered& answered) {
   if (answered.answers.shape.rank() == 0) return std::nullopt;
   if (const auto found = choose_by_indices(answered)) return found;
-  if (answered.target) {
-    const data::Column& target = answered.dataset.columns()[*answered.target];
-    if (holds_classes(target, answered.answers)) {
-      return MetricChoice{MetricKind::Accuracy, *answered.target};
-    }
+  if (const auto classes = classes_column(answered)) {
+    return MetricChoice{MetricKind::Accuracy, *classes};
   }
-  if (answered.labelled()) return std::nullopt;
   return squared_error(compared_column(answered));
 }
 
@@ -140,38 +175,13 @@ float threshold_of(const IntegerProgram& program, ProgramNodeId output) {
   return lookup != nullptr && holds_probabilities(*lookup) ? 0.5f : 0.0f;
 }
 
-/// Returns the node with which a loss compares `answer`, and its operand of targets; nullopt if
-/// there is none.
-std::optional<std::pair<NodeId, size_t>> comparison(const Graph& graph, NodeId answer) {
-  const std::vector<bool> needed = needed_for(graph, graph.losses());
-  for (const NodeId id : ids(graph)) {
-    const Node& node = graph[id];
-    if (!needed[at(id)]) continue;
-    if (!is_any<MeanSquaredError, SoftmaxCrossEntropy>(node.op)) continue;
-    for (const size_t target : {size_t{1}, size_t{0}}) {
-      const auto* input =
-          std::get_if<Input>(&graph[origin_of(graph, node.operands[target])].op);
-      if (origin_of(graph, node.operands[1 - target]) != origin_of(graph, answer)) continue;
-      if (input != nullptr && input->batch) return std::pair(id, target);
-    }
-  }
-  return std::nullopt;
-}
-
 /// Returns the metric by the input with which a loss compares the answer, if there is one.
 std::optional<MetricChoice> choose_by_loss(const Graph& graph, NodeId answer,
                                            const data::Dataset& dataset) {
-  const auto found = comparison(graph, answer);
-  if (!found) return std::nullopt;
-  const Node& node = graph[found->first];
-  const NodeId target = origin_of(graph, node.operands[found->second]);
-  const NodeId both[] = {answer, found->first};
-  const Answered compared{inputs_for(graph, both), graph[answer].type, dataset, {}};
-  const auto input = std::ranges::find(compared.inputs, graph[target].label, &FedInput::label);
-  const auto column = column_of(compared, static_cast<size_t>(input - compared.inputs.begin()));
-  if (std::holds_alternative<MeanSquaredError>(node.op) || !column) {
-    return squared_error(column);
-  }
+  const auto column = compared_by_loss(graph, answer, dataset);
+  if (!column) return std::nullopt;
+  const Op& op = graph[comparison(graph, answer)->node].op;
+  if (!std::holds_alternative<SoftmaxCrossEntropy>(op)) return squared_error(column);
   if (!holds_classes(dataset.columns()[*column], graph[answer].type)) return std::nullopt;
   return MetricChoice{MetricKind::Accuracy, *column};
 }
@@ -229,13 +239,16 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
   }
   const auto indices = choose_by_indices(given);
   if (indices && wanted == MetricKind::Accuracy) return *indices;
-  const bool classes = given.target && given.indexed == 0 &&
-                       holds_classes(dataset.columns()[*given.target], given.answers);
-  require<ArgumentError>(classes && (wanted == MetricKind::Accuracy || given.labelled()),
+  found = choose_by_loss(graph, answer, dataset);
+  auto column = given.indexed == 0 ? classes_column(given) : std::nullopt;
+  if (found && found->kind == MetricKind::Accuracy) column = found->column;
+  const bool known =
+      column && (wanted == MetricKind::Accuracy || dataset.columns()[*column].classes > 0);
+  require<ArgumentError>(known,
                          "the {} needs data with labels and a model that answers "
                          "[batch, classes]",
                          to_string_view(wanted));
-  return {wanted, *given.target, threshold_of(graph, answer)};
+  return {wanted, *column, threshold_of(graph, answer)};
 }
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,

@@ -76,15 +76,16 @@ struct MetricChoice {
 };
 
 /// Returns the metric for a network's answers `answer`, [batch, ...], on `dataset`; empty if
-/// the data have nothing to compare with. The target is `target_of` this answer. Candidates in
-/// this order:
+/// the data have nothing to compare with. Targets are those of `targets_of` that no loss
+/// compares with another answer; the first one that fits is taken. Candidates in this order:
 ///
 /// - the mean squared error relative to the input with which a loss of the graph compares
-///   `answer` by MeanSquaredError, or the accuracy by the labels of its SoftmaxCrossEntropy;
-/// - the accuracy, if the target holds classes of the answer (`holds_classes`), or if it holds
+///   `answer` (`comparison`), or the accuracy by the labels of its SoftmaxCrossEntropy;
+/// - the accuracy, if a target holds classes of the answer (`holds_classes`), or if it holds
 ///   integers and the answer is as many indices of classes (`indexed_classes`);
-/// - the mean squared error relative to the target, if it has the shape of an answer;
-/// - for the first answer without a target, the mean squared error relative to the first input
+/// - the mean squared error relative to a target with the shape of an answer;
+/// - for the first answer of data without targets, the mean squared error relative to the first
+/// input
 ///   with the shape of an answer.
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset);

@@ -15,6 +15,7 @@
 #include "qtape/integer/rules/signs.h"
 #include "qtape/model/feed.h"
 #include "qtape/model/norms.h"
+#include "qtape/model/passes/cell_states.h"
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/passes/last_softmax.h"
@@ -290,8 +291,11 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& asked) {
   }
   const int mean_bits = recipe.mean_bits.value_or(default_mean_bits(recipe.activation_bits));
   const int other_bits = recipe.other_bits.value_or(recipe.activation_bits);
-  return complete_quantizers(result, activation_quantizer(recipe, other_bits, false),
-                             activation_quantizer(recipe, mean_bits, false));
+  const Op other = activation_quantizer(recipe, other_bits, false);
+  if (const auto bits = recipe.cell_bits) {
+    result = quantize_cell_states(result, activation_quantizer(recipe, *bits, false), other);
+  }
+  return complete_quantizers(result, other, activation_quantizer(recipe, mean_bits, false));
 }
 
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
@@ -321,19 +325,20 @@ Model with_loss(Model model, const data::Dataset& dataset) {
   if (model.loss()) return model;
   Graph graph = model.graph();
   std::vector<NodeId> outputs = model.outputs();
-  const std::vector<size_t> targets = target_columns(dataset);
-  require<GraphError>(
-      targets.size() == outputs.size() || (outputs.size() == 1 && targets.empty()),
-      "the model has {} answers, but the data have {} targets: give one target for each "
-      "answer, or build the loss in C++",
-      outputs.size(), targets.size());
+  const size_t given = target_columns(dataset).size();
+  require<GraphError>(given == outputs.size() || (outputs.size() == 1 && given == 0),
+                      "the model has {} answers, but the data have {} targets: give one target "
+                      "for each answer, or build the loss in C++",
+                      outputs.size(), given);
+  const auto targets = targets_of(dataset, names_of_answers(graph));
   std::optional<NodeId> loss;
   for (size_t i = 0; i < outputs.size(); ++i) {
     require<GraphError>(indexed_classes(graph, outputs[i]) == 0,
                         "{}: an ArgMax has no gradient: end the model before it (qtape import "
                         "--end)",
                         graph.describe(outputs[i]));
-    const data::Column* target = targets.empty() ? nullptr : &dataset.columns()[targets[i]];
+    const data::Column* target =
+        targets[i].empty() ? nullptr : &dataset.columns()[targets[i][0]];
     const bool named = outputs.size() > 1;
     const bool classes = target != nullptr && (target->classes > 0 ||
                                                holds_classes(*target, graph[outputs[i]].type));

@@ -79,6 +79,10 @@ struct LayerBits {
   int activation_bits = 8;   ///< of the layer's input, 2 to 16
 };
 
+inline constexpr std::string_view cell_bits_help =
+    "bits of the cell states of LSTM layers and their products; by default those of other "
+    "activations; 16 keep sums over many steps";
+
 /// Bits and scales by layer.
 struct QuantizationRecipe {
   int weight_bits = 8;      ///< 2 to 8 for integers; up to 16 in training alone
@@ -97,6 +101,9 @@ struct QuantizationRecipe {
   /// Bits of all other activations, which no layer reads: operands of sums and products, and
   /// values of functions such as the gates of recurrent layers. If empty, `activation_bits`.
   std::optional<int> other_bits = std::nullopt;
+  /// Bits of the cell states of LSTM layers, which add over many steps, and of their products,
+  /// in networks without quantizers. If empty, as for other activations.
+  std::optional<int> cell_bits = std::nullopt;
   /// Activations have symmetric codes of both signs, the only codes of 16 bits in TensorFlow
   /// Lite; otherwise unsigned ones.
   bool signed_activations = false;
@@ -130,6 +137,7 @@ struct QuantizationRecipe {
                 "by default those of activations",
                 bits)
             .called("bits of other activations"),
+        setting("cell_bits", &R::cell_bits, cell_bits_help, bits).called("bits of cell states"),
         setting("signed_activations", &R::signed_activations,
                 "symmetric codes of both signs for activations, as TensorFlow Lite needs them "
                 "for 16 bits"),

@@ -6,7 +6,10 @@
 #include <span>
 #include <string>
 
+#include "qtape/engine/labels.h"
 #include "qtape/integer/program/integer_node.h"
+#include "qtape/integer/program/output_names.h"
+#include "qtape/integer/rules/rule_table.h"
 
 namespace qtape {
 namespace {
@@ -28,10 +31,54 @@ std::vector<size_t> target_columns(const data::Dataset& dataset) {
   return found;
 }
 
-std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size_t answers) {
-  const std::vector<size_t> targets = target_columns(dataset);
-  if (targets.size() == answers) return targets[index];
-  return index == 0 ? dataset.target() : std::nullopt;
+std::vector<std::string> names_of_answers(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const NodeId id : graph.answers()) names.push_back(answer_name(graph, id));
+  return names;
+}
+
+std::vector<std::string> names_of_answers(const IntegerProgram& program) {
+  std::vector<std::string> names;
+  for (const ProgramNodeId id : program.outputs()) names.push_back(output_name(program, id));
+  return names;
+}
+
+std::vector<std::vector<size_t>> targets_of(const data::Dataset& dataset,
+                                            std::span<const std::string> answers) {
+  std::vector<size_t> left = target_columns(dataset);
+  const bool paired = left.size() == answers.size();
+  std::vector<std::vector<size_t>> found(answers.size());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto named = std::ranges::find(
+        left, answers[i], [&](size_t k) -> const auto& { return dataset.columns()[k].name; });
+    if (named == left.end()) continue;
+    found[i] = {*named};
+    left.erase(named);
+  }
+  auto next = left.begin();
+  for (std::vector<size_t>& each : found) {
+    if (paired && each.empty()) each = {*next++};
+  }
+  if (!paired && !found.empty() && found[0].empty()) found[0] = left;
+  return found;
+}
+
+std::optional<Comparison> comparison(const Graph& graph, NodeId answer) {
+  const std::vector<bool> of_losses = needed_for(graph, graph.losses());
+  const std::vector<bool> of_answers = needed_for(graph, graph.answers());
+  for (const NodeId id : ids(graph)) {
+    const Node& node = graph[id];
+    const bool difference = std::holds_alternative<Sub>(node.op) && !of_answers[at(id)];
+    if (!of_losses[at(id)]) continue;
+    if (!difference && !is_any<MeanSquaredError, SoftmaxCrossEntropy>(node.op)) continue;
+    for (const size_t target : {size_t{1}, size_t{0}}) {
+      const NodeId given = origin_of(graph, node.operands[target]);
+      const auto* input = std::get_if<Input>(&graph[given].op);
+      if (origin_of(graph, node.operands[1 - target]) != origin_of(graph, answer)) continue;
+      if (input != nullptr && input->batch) return Comparison{id, given};
+    }
+  }
+  return std::nullopt;
 }
 
 void require_classes(const data::Dataset& dataset, size_t column, int64_t classes) {
@@ -81,14 +128,15 @@ int64_t indexed_classes(const IntegerProgram& program, ProgramNodeId answer) {
 
 bool compares_classes(const Graph& graph, const data::Dataset& dataset) {
   const std::vector<NodeId> answers = graph.answers();
+  const auto targets = targets_of(dataset, names_of_answers(graph));
   for (size_t i = 0; i < answers.size(); ++i) {
-    const auto target = target_of(dataset, i, answers.size());
-    if (!target) continue;
-    const data::Column& column = dataset.columns()[*target];
-    const bool indices =
-        indexed_classes(graph, answers[i]) > 0 && !is_float(column.sample.dtype);
-    if (column.classes > 0 || indices || holds_classes(column, graph[answers[i]].type)) {
-      return true;
+    for (const size_t target : targets[i]) {
+      const data::Column& column = dataset.columns()[target];
+      const bool indices =
+          indexed_classes(graph, answers[i]) > 0 && !is_float(column.sample.dtype);
+      if (column.classes > 0 || indices || holds_classes(column, graph[answers[i]].type)) {
+        return true;
+      }
     }
   }
   return false;

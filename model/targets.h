@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "qtape/data/dataset.h"
@@ -13,10 +15,26 @@ namespace qtape {
 /// Returns the columns that are targets, in order.
 std::vector<size_t> target_columns(const data::Dataset& dataset);
 
-/// Returns the column of the target of answer `index` out of `answers`: if there are as many
-/// targets as answers, the one of the same index; otherwise the first one for the first answer
-/// and none for all others.
-std::optional<size_t> target_of(const data::Dataset& dataset, size_t index, size_t answers);
+/// Returns the names of the answers of a graph, or of the outputs of a program.
+std::vector<std::string> names_of_answers(const Graph& graph);
+std::vector<std::string> names_of_answers(const IntegerProgram& program);
+
+/// Returns for each answer the targets that it may be compared with: the one with its name,
+/// otherwise, with as many targets as answers, the next one without the name of another answer.
+/// With another number of targets, all of the rest for the first answer and none for the
+/// others.
+std::vector<std::vector<size_t>> targets_of(const data::Dataset& dataset,
+                                            std::span<const std::string> answers);
+
+/// A node of a loss that compares an answer with an input.
+struct Comparison {
+  NodeId node;   ///< MeanSquaredError, SoftmaxCrossEntropy or Sub
+  NodeId input;  ///< batched
+};
+
+/// Returns the node with which a loss compares `answer`, or a view of it; nullopt if there is
+/// none. A difference counts if no answer depends on it.
+std::optional<Comparison> comparison(const Graph& graph, NodeId answer);
 
 /// True if `target` holds classes of an answer of type `answer`:
 ///

@@ -1,5 +1,6 @@
 #include "qtape/optim/schedule.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -105,6 +106,16 @@ void Schedule::validate() const {
   settings::require_at_least("WarmUp", "steps", 0, warm_up.steps);
   require_fraction("WarmUp", "start_fraction", warm_up.start_fraction);
   std::visit([&](const auto& each) { qtape::validate(each, warm_up); }, shape);
+}
+
+Schedule::Shape for_run(Schedule::Shape shape, int64_t steps) {
+  const auto fill = [](int64_t& number, int64_t value) {
+    if (number == 0) number = std::max<int64_t>(1, value);
+  };
+  if (auto* decay = std::get_if<StepDecay>(&shape)) fill(decay->every, steps / 3);
+  if (auto* cosine = std::get_if<Cosine>(&shape)) fill(cosine->total, steps);
+  if (auto* cycle = std::get_if<OneCycle>(&shape)) fill(cycle->total, steps);
+  return shape;
 }
 
 Section to_section(const Schedule& schedule) {

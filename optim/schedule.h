@@ -22,10 +22,11 @@ struct ConstantRate {
 /// base rate * factor^floor(t / every).
 struct StepDecay {
   static constexpr std::string_view name = "StepDecay";
-  int64_t every = 1;
+  int64_t every = 0;
   double factor = 0.1;
   static constexpr auto fields() {
-    return std::tuple{field("every", &StepDecay::every, "steps between two decays, >= 1"),
+    return std::tuple{field("every", &StepDecay::every,
+                            "steps between two decays, >= 1; 0 for `fit`: a third of the run"),
                       field("factor", &StepDecay::factor, "factor of one decay, in (0, 1]")};
   }
   bool operator==(const StepDecay&) const = default;
@@ -35,11 +36,12 @@ struct StepDecay {
 /// on. Loshchilov and Hutter, arXiv 1608.03983, equation 5, without restarts.
 struct Cosine {
   static constexpr std::string_view name = "Cosine";
-  int64_t total = 1;
+  int64_t total = 0;
   double final_fraction = 0;
   static constexpr auto fields() {
     return std::tuple{
-        field("total", &Cosine::total, "steps of the run, including the warm-up, >= 1"),
+        field("total", &Cosine::total,
+              "steps of the run, including the warm-up, >= 1; 0 for `fit`: its own"),
         field("final_fraction", &Cosine::final_fraction,
               "rate at the end as a fraction of the base rate, in [0, 1]")};
   }
@@ -51,18 +53,19 @@ struct Cosine {
 /// warm_fraction total - 1 and the end at step total - 1, as in PyTorch's OneCycleLR.
 struct OneCycle {
   static constexpr std::string_view name = "OneCycle";
-  int64_t total = 1;
+  int64_t total = 0;
   double warm_fraction = 0.3;
   double initial_divisor = 25;
   double final_divisor = 1e4;
   static constexpr auto fields() {
-    return std::tuple{field("total", &OneCycle::total, "steps of the run, >= 1"),
-                      field("warm_fraction", &OneCycle::warm_fraction,
-                            "fraction of the steps in which the rate rises, in [0, 1]"),
-                      field("initial_divisor", &OneCycle::initial_divisor,
-                            "base rate divided by the rate at step 0, >= 1"),
-                      field("final_divisor", &OneCycle::final_divisor,
-                            "rate at step 0 divided by the rate at the end, >= 1")};
+    return std::tuple{
+        field("total", &OneCycle::total, "steps of the run, >= 1; 0 for `fit`: its own"),
+        field("warm_fraction", &OneCycle::warm_fraction,
+              "fraction of the steps in which the rate rises, in [0, 1]"),
+        field("initial_divisor", &OneCycle::initial_divisor,
+              "base rate divided by the rate at step 0, >= 1"),
+        field("final_divisor", &OneCycle::final_divisor,
+              "rate at step 0 divided by the rate at the end, >= 1")};
   }
   bool operator==(const OneCycle&) const = default;
 };
@@ -99,6 +102,9 @@ struct Schedule {
 
   bool operator==(const Schedule&) const = default;
 };
+
+/// Returns the shape with the numbers of steps that are 0 set for a run of `steps`.
+Schedule::Shape for_run(Schedule::Shape shape, int64_t steps);
 
 /// Section of `schedule` for a checkpoint; its kind is the name of the shape.
 Section to_section(const Schedule& schedule);

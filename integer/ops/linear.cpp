@@ -13,15 +13,18 @@
 namespace qtape::integer {
 namespace {
 
-/// True if products of the rows of x run as those of windows: if the library's word products
-/// are exact and oneDNN's int8 products are not.
+/// True if products of the rows of x run as those of windows: if oneDNN has no fast int8
+/// products here, or if the library's word products are exact and oneDNN's int8 products are
+/// not.
 bool runs_as_windows(const QuantizedWeights& weights, const IntegerValue& x, bool constant,
                      std::optional<ProductPath> path) {
-  if (path || code_products() != CodeProducts::Words) return false;
+  if (path) return false;
+  if (fast_int8_of_onednn && code_products() != CodeProducts::Words) return false;
   const int64_t terms = weights.terms();
   const int64_t rows = terms == 0 ? 0 : x.type.elements() / terms;
   if (rows == 0 || weights.outputs() == 0) return false;
   if (!is_direct(as_windows(rows, terms, weights.outputs()), x.type.dtype)) return false;
+  if (!fast_int8_of_onednn) return true;
   return exact_path(constant ? weights.certificate : certify_sums(terms * 128, 128, 255), x) !=
          ProductPath::Int8;
 }

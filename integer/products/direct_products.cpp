@@ -157,7 +157,7 @@ class DirectProducts {
  private:
   /// Value subtracted from codes before they are multiplied.
   static constexpr int32_t origin =
-      sizeof(Code) == 1 && std::is_signed_v<X> ? std::numeric_limits<int8_t>::min() : 0;
+      sizeof(Code) == 1 ? std::numeric_limits<X>::min() - std::numeric_limits<Code>::min() : 0;
 
   struct Worker {
     RowShare points;
@@ -278,7 +278,7 @@ IntegerKernel direct_kernel(const QuantizedWeights& weights, const Convolution& 
   const auto kernel = [&]<class X>() {
     if (is_depthwise(windows)) return kernel_of.template operator()<X, ChannelProducts>();
     return code_products() == CodeProducts::Bytes
-               ? kernel_of.template operator()<X, WindowProducts<uint8_t>>()
+               ? kernel_of.template operator()<X, WindowProducts<ByteCode>>()
                : kernel_of.template operator()<X, WindowProducts<int16_t>>();
   };
   return b.in(0).type.dtype == DType::S8 ? kernel.template operator()<int8_t>()

@@ -5,19 +5,17 @@
 
 #include "qtape/core/error.h"
 #include "qtape/kernels/integer/code_products.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 namespace qtape::kernels {
 namespace {
 
 /// Channels that are summed at once.
 constexpr int64_t lanes = 16;
-
-/// Interleaving two taps exchanges the middle quarters of 16 channels: the position of channel
-/// i.
-constexpr int64_t interleaved(int64_t i) {
-  const int64_t quarter = i / 4;
-  return (quarter == 1 ? 2 : quarter == 2 ? 1 : quarter) * 4 + i % 4;
-}
 
 /// Operands of the loop over a block of points.
 struct Block {
@@ -33,9 +31,18 @@ struct Block {
 
 #if QTAPE_HAS_CODE_PRODUCTS
 
+constexpr int64_t max_points = 4;
+
+#if defined(__x86_64__)
+
 #define QTAPE_TARGET __attribute__((target("avx2")))
 
-constexpr int64_t max_points = 4;
+/// Position of channel i among the weights: interleaving two taps exchanges the middle quarters
+/// of 16 channels.
+constexpr int64_t position_of(int64_t i) {
+  const int64_t quarter = i / 4;
+  return (quarter == 1 ? 2 : quarter == 2 ? 1 : quarter) * 4 + i % 4;
+}
 
 template <int points>
 QTAPE_TARGET void run_block(const Block& b) {
@@ -70,6 +77,41 @@ QTAPE_TARGET void run_block(const Block& b) {
   }
 }
 
+#else
+
+/// Position of channel i among the weights.
+constexpr int64_t position_of(int64_t i) { return i; }
+
+template <int points>
+void run_block(const Block& b) {
+  int32x4_t acc[points * 4];
+  for (int i = 0; i < points * 4; ++i) acc[i] = vdupq_n_s32(0);
+  const auto* weights = reinterpret_cast<const int16_t*>(b.weights);
+  for (int64_t pair = 0; pair < b.pairs; ++pair, weights += 2 * lanes) {
+    const std::array<int16x8x2_t, 2> w = {vld2q_s16(weights), vld2q_s16(weights + lanes)};
+    for (int tap = 0; tap < 2; ++tap) {
+      const int16_t* x = b.x + b.taps[2 * pair + tap];
+      for (int p = 0; p < points; ++p, x += b.step) {
+        for (int half = 0; half < 2; ++half) {
+          const int16x8_t codes = vld1q_s16(x + 8 * half);
+          const int16x8_t factors = w[static_cast<size_t>(half)].val[tap];
+          int32x4_t* sums = acc + p * 4 + half * 2;
+          sums[0] = vmlal_s16(sums[0], vget_low_s16(codes), vget_low_s16(factors));
+          sums[1] = vmlal_high_s16(sums[1], codes, factors);
+        }
+      }
+    }
+  }
+  std::array<int32_t, lanes> sums;
+  for (int p = 0; p < points; ++p) {
+    int32_t* y = b.last == lanes ? b.y + p * b.n : sums.data();
+    for (int i = 0; i < 4; ++i) vst1q_s32(y + 4 * i, acc[p * 4 + i]);
+    if (b.last < lanes) std::copy_n(sums.data(), b.last, b.y + p * b.n);
+  }
+}
+
+#endif
+
 void run_points(Block b, int64_t points) {
   const auto advance = [&](int64_t count) {
     points -= count;
@@ -89,6 +131,7 @@ void run_points(Block b, int64_t points) {
 #else
 
 /// Never called, because code_products() is None.
+constexpr int64_t position_of(int64_t i) { return i; }
 void run_points(const Block&, int64_t) {}
 
 #endif
@@ -109,7 +152,7 @@ void ChannelProducts::load(const int8_t* w, bool rows, int) {
   auto* to = reinterpret_cast<int16_t*>(weights_.data());
   for (int64_t c = 0; c < n_; ++c) {
     for (int64_t t = 0; t < given_; ++t) {
-      const int64_t at = (c / lanes * taps / 2 + t / 2) * lanes + interleaved(c % lanes);
+      const int64_t at = (c / lanes * taps / 2 + t / 2) * lanes + position_of(c % lanes);
       to[2 * at + t % 2] = w[rows ? c * given_ + t : t * n_ + c];
     }
   }

@@ -7,6 +7,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/random.h"
 #include "qtape/kernels/integer/channel_products.h"
+#include "qtape/kernels/integer/code_products.h"
 #include "qtape/kernels/integer/window_products.h"
 
 namespace qtape::kernels {
@@ -27,9 +28,11 @@ bool is_exact(int64_t n, int64_t points) {
   const Random random(0, 0);
   std::vector<Code> x(static_cast<size_t>(points * step + terms + n + 3 + Products::slack));
   // Codes and weights at their bounds are as frequent as all others.
+  const auto bound =
+      static_cast<Code>(std::is_signed_v<Code> && sizeof(Code) == 1 ? -128 : 255);
   for (size_t i = 0; i < x.size(); ++i) {
     const uint64_t bits = random.bits(i);
-    x[i] = bits % 2 == 0 ? Code{255} : static_cast<Code>(bits >> 56);
+    x[i] = bits % 2 == 0 ? bound : static_cast<Code>(bits >> 56);
   }
   std::vector<int8_t> w(static_cast<size_t>(n * terms));
   for (size_t i = 0; i < w.size(); ++i) {
@@ -76,7 +79,7 @@ bool tried() {
 bool tried(CodeProducts products) {
   switch (products) {
     case CodeProducts::Bytes:
-      return tried<WindowProducts<uint8_t>>();
+      return tried<WindowProducts<ByteCode>>();
     case CodeProducts::Words:
       return tried<WindowProducts<int16_t>>();
     case CodeProducts::None:

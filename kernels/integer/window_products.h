@@ -11,8 +11,8 @@
 namespace qtape::kernels {
 
 /// y [points, n] = x w^T for windows x, each of which consists of runs of consecutive codes in
-/// memory. `Code` is uint8_t for CodeProducts::Bytes and int16_t for CodeProducts::Words; codes
-/// are in [-255, 255]. Sums of more than 65,000 terms may overflow 32 bits and then wrap
+/// memory. `Code` is ByteCode for CodeProducts::Bytes and int16_t for CodeProducts::Words;
+/// codes are in [-255, 255]. Sums of more than 65,000 terms may overflow 32 bits and then wrap
 /// around.
 template <class C>
 class WindowProducts {

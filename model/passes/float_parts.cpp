@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "qtape/core/reasons.h"
 #include "qtape/deploy/checks.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/labels.h"
@@ -201,16 +202,12 @@ std::vector<Finding> unquantized_parts(const Graph& graph) {
 
 void require_no_float_parts(const std::vector<Finding>& parts, std::string_view way_out) {
   if (parts.empty()) return;
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Finding& part = parts[i];
-    text += part.node;
-    const bool shared = i + 1 < parts.size() && part.what == parts[i + 1].what &&
-                        part.remedy == parts[i + 1].remedy;
-    text += shared ? ", " : fmt::format(": {}: {}; ", part.what, part.remedy);
+  Reasons reasons;
+  for (const Finding& part : parts) {
+    reasons.add(part.node, fmt::format("{}: {}", part.what, part.remedy));
   }
-  fail<GraphError>("{} node{} would have no integer form: {}{}", parts.size(),
-                   parts.size() == 1 ? "" : "s", text, way_out);
+  fail<GraphError>("{} node{} would have no integer form: {}; {}", parts.size(),
+                   parts.size() == 1 ? "" : "s", reasons.text(), way_out);
 }
 
 }  // namespace qtape

@@ -11,6 +11,7 @@
 #include "qtape/engine/rewrite.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/passes/cell_states.h"
 #include "qtape/model/passes/completion.h"
 #include "qtape/model/passes/weighted_layers.h"
 
@@ -220,8 +221,9 @@ Graph quantize_after(const Graph& graph, const std::set<NodeId>& nodes, const Op
 
 Graph insert_quantizers(const Graph& graph, const InsertOptions& options) {
   Graph result = Inserter(graph, options).run();
-  return options.complete && options.input ? complete_quantizers(result, *options.input)
-                                           : result;
+  if (!options.complete || !options.input) return result;
+  if (options.cell) result = quantize_cell_states(result, *options.cell, *options.input);
+  return complete_quantizers(result, *options.input);
 }
 
 bool is_mean(const Graph& graph, NodeId id) {

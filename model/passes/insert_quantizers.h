@@ -26,6 +26,9 @@ struct InsertOptions {
   /// sum or a function that is an answer. Ops without an integer form stay unchanged, see
   /// `float_parts`.
   bool complete = false;
+  /// With `complete`: for cell states of LSTM layers, see `quantize_cell_states`; their
+  /// functions read `input` after these. Empty: as everywhere else.
+  std::optional<Op> cell = std::nullopt;
 };
 
 /// Returns a copy of `graph` with `quantizer` wherever integers need one so that all

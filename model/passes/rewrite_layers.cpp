@@ -18,6 +18,7 @@
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/passes/score_mask.h"
 #include "qtape/model/passes/sub_pixel.h"
+#include "qtape/model/passes/values_without_codes.h"
 
 namespace qtape {
 namespace {

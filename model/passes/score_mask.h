@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "qtape/deploy/lint.h"
 #include "qtape/engine/graph.h"
 #include "qtape/engine/parameters.h"
 
@@ -28,6 +28,17 @@ struct ScoreMask {
   std::vector<bool> counts = {};      ///< by row-major element: false where it is left out
   std::vector<float> biases = {};     ///< by element; empty if all are 0
 
+  /// Calls f(first, step, n) for each row along the axis: its elements are first + k * step.
+  template <class F>
+  void for_each_row(const F& f) const {
+    const std::span<const int64_t> all = extents;
+    const auto along = static_cast<size_t>(axis + std::ssize(all));
+    const int64_t n = all[along];
+    const int64_t step = Shape(all.subspan(along + 1)).elements();
+    for (int64_t outer = 0; outer < Shape(all.first(along)).elements(); ++outer) {
+      for (int64_t inner = 0; inner < step; ++inner) f(outer * n * step + inner, step, n);
+    }
+  }
   /// Returns for each element one that counts: itself, or another one along the axis.
   std::vector<int64_t> counted_places() const;
   /// Returns 1 where an element counts, else 0.
@@ -43,14 +54,5 @@ struct ScoreMask {
 /// other leaves may lie between mask and Softmax. Returns nullopt if there is none.
 std::optional<ScoreMask> score_mask(const Graph& graph, const Parameters& parameters,
                                     NodeId softmax);
-
-/// Returns a finding for every node that the answers need and whose values have no codes.
-/// Values that a quantizer reads have those of its grid and are not listed:
-///
-/// - a leaf with infinite values, unless it is a mask that `score_mask` returns;
-/// - any other mask that is added to the operand of a Softmax or LogSoftmax;
-/// - a leaf with values from 10,000,000 on beside values up to 1,000 that is added to others;
-/// - a number of 5,000 or more times a value that depends on inputs, added to such an operand.
-std::vector<Finding> values_without_codes(const Graph& graph, const Parameters& parameters);
 
 }  // namespace qtape

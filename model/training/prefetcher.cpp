@@ -27,6 +27,7 @@ Prefetcher::~Prefetcher() {
 std::vector<FedInput> Prefetcher::buffered() {
   std::vector<FedInput> result = inputs_;
   for (size_t i = 0; i < result.size(); ++i) {
+    if (!inputs_[i].needed) continue;
     buffers_[i].floats.resize(inputs_[i].floats.size());
     buffers_[i].integers.resize(inputs_[i].integers.size());
     result[i].floats = buffers_[i].floats;

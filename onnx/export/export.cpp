@@ -8,6 +8,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
+#include "qtape/core/reasons.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/output_names.h"
 #include "qtape/io/files.h"
@@ -38,35 +39,33 @@ class Exporter {
       if (!p_.names.contains(id.index)) p_.names[id.index] = p_.to.unique(output_name(id));
     }
     for (const ProgramNodeId id : ids(p_.program)) {
-      p_.values.push_back(listing_refused([&] { return write_node(id); }));
+      p_.values.push_back(listing_refused(id, [&] { return write_node(id); }));
     }
     for (ProgramNodeId id : p_.program.outputs()) {
-      listing_refused([&] { return write_output(id); });
+      listing_refused(id, [&] { return write_output(id); });
     }
-    require<GraphError>(refused_.size() <= 1, "{} nodes cannot be written: {}", refused_.size(),
-                        fmt::join(refused_, "; "));
-    require<GraphError>(refused_.empty(), "{}", fmt::join(refused_, ""));
+    check(refused_.size() <= 1, "{} nodes cannot be written: {}", refused_.size(),
+          refused_.text());
+    check(refused_.empty(), "{}", refused_.text());
     describe(original);
     return p_.to.bytes();
   }
 
  private:
   Written write_node(ProgramNodeId id) {
-    return naming<GraphError>(p_.program.describe(id), [&] {
-      p_.check_codes(p_.program[id].value);
-      p_.current = id;
-      return write_onnx(p_.program[id].op, p_);
-    });
+    p_.check_codes(p_.program[id].value);
+    p_.current = id;
+    return write_onnx(p_.program[id].op, p_);
   }
 
   /// Returns the value that `write` gives. Its error is kept for the list of all, and the value
   /// has no meaning.
   template <class Write>
-  Written listing_refused(const Write& write) {
+  Written listing_refused(ProgramNodeId id, const Write& write) {
     try {
       return write();
     } catch (const GraphError& error) {
-      refused_.emplace_back(error.what());
+      refused_.add(p_.program.describe(id), error.what());
       return {"refused"};
     }
   }
@@ -106,11 +105,9 @@ class Exporter {
 
   Written write_output(ProgramNodeId id) {
     p_.current = id;
-    naming<GraphError>(p_.program.describe(id), [&] {
-      check(!p_.in_floats() || !p_.program[id].value.is_accumulators() || p_.is_index(id),
-            "has no accumulators because products are computed in floats: output floats or "
-            "codes");
-    });
+    check(
+        !p_.in_floats() || !p_.program[id].value.is_accumulators() || p_.is_index(id),
+        "has no accumulators because products are computed in floats: output floats or codes");
     const Written& x = p_.values[at(id)];
     const std::string last = p_.channels_last(x, p_.program[id].value.type.shape);
     onnx::NodeProto& made = p_.to.node("Identity", {last}, p_.named("output"));
@@ -125,7 +122,7 @@ class Exporter {
 
   OnnxProgram p_;
   std::set<std::string> yielded_;
-  std::vector<std::string> refused_;
+  Reasons refused_;
 };
 
 }  // namespace

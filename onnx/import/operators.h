@@ -74,6 +74,8 @@ struct OnnxOperators {
   // Values whose batch is not the first axis.
   /// True if the node reads such a value, or moves the batch.
   bool is_of_sequences() const;
+  /// True if an axis that Unsqueeze adds to the value comes before that of the batch.
+  bool comes_before_samples(const OnnxValue& a) const;
   /// Returns the axis of the batch if the operator computes the same wherever the batch is;
   /// otherwise -1.
   int batch_without_place() const;

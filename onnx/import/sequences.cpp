@@ -90,7 +90,8 @@ void SequenceOperators::squeeze() {
 void SequenceOperators::unsqueeze() {
   const auto axes = to.integers_or(node, "axes", 1);
   require<FormatError>(axes.has_value(), "axes are missing");
-  const OnnxValue a = any(0);
+  OnnxValue a = any(0);
+  if (a.batch == 0) a = to.to_same(a);
   std::vector<int64_t> sorted;
   for (const int64_t each : *axes) {
     sorted.push_back(onnx_axis(each, a.rank() + static_cast<int>(axes->size())));
@@ -311,6 +312,13 @@ void OnnxImporter::with_batch_first(const OnnxNode& node, int batch,
 
 std::span<const OnnxOperator> sequence_conversions() { return sequence_rows; }
 
+bool OnnxOperators::comes_before_samples(const OnnxValue& a) const {
+  const auto axes = to.integers_or(node, "axes", 1);
+  if (!axes) return false;
+  const int rank = a.rank() + static_cast<int>(axes->size());
+  return std::ranges::any_of(*axes, [&](int64_t axis) { return onnx_axis(axis, rank) == 0; });
+}
+
 bool OnnxOperators::is_of_sequences() const {
   for (const std::string_view type : {"GRU", "LSTM", "RNN"}) {
     if (node.type() == type) return false;
@@ -319,7 +327,9 @@ bool OnnxOperators::is_of_sequences() const {
     const OnnxValue* value = to.find_value(node.input(k));
     if (value != nullptr && value->batch != 0) return true;
   }
-  if (node.type() != "Transpose" || to.find_value(node.input(0)) == nullptr) return false;
+  const OnnxValue* moved = to.find_value(node.input(0));
+  if (moved != nullptr && node.type() == "Unsqueeze") return comes_before_samples(*moved);
+  if (moved == nullptr || node.type() != "Transpose") return false;
   const auto perm = node.integers("perm");
   return !perm || perm->empty() || (*perm)[0] != 0;
 }

@@ -101,5 +101,5 @@ TEST_CASE("window_products: sums equal plain loops for all shapes, codes and wei
   check_all<WindowProducts<int16_t>>();
   check_all<ChannelProducts>();
   if (code_products() != CodeProducts::Bytes) return test::skip("no products of bytes");
-  check_all<WindowProducts<uint8_t>>();
+  check_all<WindowProducts<ByteCode>>();
 }

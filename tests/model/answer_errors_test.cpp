@@ -13,7 +13,7 @@
 using namespace qtape;
 
 TEST_CASE("answer errors: relative to the deviation of each column") {
-  AnswerErrors errors("y", 2);
+  AnswerErrors errors("y", {.extent = 2});
   // Columns 10, 14 and 1, 3: deviations 2 and 1.
   errors.add(std::vector<float>{10, 1, 14, 3}, std::vector<float>{11, 1, 13, 3.5f});
   const auto worst = errors.worst();
@@ -22,18 +22,18 @@ TEST_CASE("answer errors: relative to the deviation of each column") {
   CHECK(worst->column == 0);
   CHECK(worst->error == doctest::Approx(0.5));
   // In two calls as in one.
-  AnswerErrors parts("y", 2);
+  AnswerErrors parts("y", {.extent = 2});
   parts.add(std::vector<float>{10, 1}, std::vector<float>{11, 1});
   parts.add(std::vector<float>{14, 3}, std::vector<float>{13, 3.5f});
   CHECK(parts.worst() == worst);
 }
 
 TEST_CASE("answer errors: columns that do not vary, many columns, NaN") {
-  AnswerErrors constant("y", 1);
+  AnswerErrors constant("y", {});
   constant.add(std::vector<float>{3, 3}, std::vector<float>{3, 4});
   CHECK(!constant.worst());
-  CHECK(!AnswerErrors("y", 1).worst());
-  AnswerErrors joined("y", AnswerErrors::max_columns + 1);
+  CHECK(!AnswerErrors("y", {}).worst());
+  AnswerErrors joined("y", {});
   joined.add(std::vector<float>{-1, 1, -1, 1}, std::vector<float>{-1, 1, -1, 2});
   REQUIRE(joined.worst());
   CHECK(joined.worst()->column == -1);
@@ -73,16 +73,56 @@ TEST_CASE("answer errors: of two runs of an evaluator") {
   }
 }
 
-TEST_CASE("answer errors: classes are not compared") {
+TEST_CASE("answer errors: classes are counted") {
   test::Net net({2, 3});
   net.graph.set_outputs({net.add(ArgMax{.axis = -1}, {net.x}, "class"), net.x});
   AnswerComparison comparison(net.graph);
   const std::vector<float> classes = {0, 2}, other = {1, 2}, values = {1, 2, 3, 4, 5, 7};
   const std::vector<std::span<const float>> floats = {classes, values}, codes = {other, values};
   comparison.keep(floats);
+  comparison.restart();
   comparison.compare(codes);
   REQUIRE(comparison.worst());
   CHECK(comparison.worst()->error == 0);
+  REQUIRE(comparison.changed());
+  CHECK(comparison.changed()->label == "class");
+  CHECK(comparison.changed()->share == 0.5);
+}
+
+TEST_CASE("answer errors: columns of axis 1 of answers with three axes") {
+  test::Net net({1, 3, 200});
+  net.graph.set_outputs({net.x});
+  AnswerComparison comparison(net.graph);
+  std::vector<float> values, other;
+  for (int i = 0; i < 600; ++i) {
+    // The middle row varies little, and is lost.
+    const bool middle = i / 200 == 1;
+    values.push_back(static_cast<float>(i % 7) * (middle ? 0.01f : 1.0f));
+    other.push_back(middle ? 0.0f : values.back());
+  }
+  comparison.keep(std::vector<std::span<const float>>{values});
+  comparison.restart();
+  comparison.compare(std::vector<std::span<const float>>{other});
+  REQUIRE(comparison.worst());
+  CHECK(comparison.worst()->axis == 1);
+  CHECK(comparison.worst()->column == 1);
+  CHECK(comparison.worst()->error > 1);
+}
+
+TEST_CASE("answer errors: one sample far from all others hides no error") {
+  test::Net net({1, 1});
+  net.graph.set_outputs({net.x});
+  AnswerComparison comparison(net.graph);
+  std::vector<float> values, other;
+  for (int i = 0; i < 400; ++i) {
+    values.push_back(i == 7 ? 1e6f : static_cast<float>(i % 2));
+    other.push_back(i == 7 ? 1e6f : 0.5f);
+  }
+  comparison.keep(std::vector<std::span<const float>>{values});
+  comparison.restart();
+  comparison.compare(std::vector<std::span<const float>>{other});
+  REQUIRE(comparison.worst());
+  CHECK(comparison.worst()->error == doctest::Approx(1).epsilon(0.01));
 }
 
 TEST_CASE("answer errors: the first rows are compared where there is no room for all") {

@@ -103,6 +103,58 @@ TEST_CASE("feed: columns go to inputs of their name, then to the first that fits
   CHECK(tape.input<int32_t>("index")[1] == 0);
 }
 
+TEST_CASE("feed: an input reads the same column in every pass") {
+  // In training w takes its column by name, so that x takes the other one.
+  Network net;
+  const Value o = linear(net.input("x", {1}), 1);
+  const Value t = net.input("t", {1}), w = net.input("w", {1});
+  Model model(o, mean(w * square(o - t)));
+  model.set<float>("fc1.weight", std::vector<float>{1});
+  data::Dataset set;
+  set.add("w", Tensor::of<float>({2, 1}, std::vector<float>{5, 6}));
+  set.add("feature", Tensor::of<float>({2, 1}, std::vector<float>{1, 2}));
+  set.add_target("t", Tensor::of<float>({2, 1}, std::vector<float>{1, 2}));
+  CHECK(predict(model, set) == Tensor::of<float>({2, 1}, std::array{1.0f, 2.0f}));
+  CHECK(score(model, set, MetricKind::MeanSquaredError) == 0);
+  const Model codes = quantized(model, {}, set);
+  const Tensor rounded = predict(codes, set);
+  CHECK(rounded.values<float>()[1] == doctest::Approx(2).epsilon(0.01));
+  CHECK(verify(codes, set).mismatches() == 0);
+  // A program has no input of the loss.
+  CHECK(error_text<ArgumentError>(
+            [&] { (void)predict(codes.integers(Requantization::SingleRounding), set); }) ==
+        "input 'x' f32[1]: columns w and feature fit it, and neither has its name: rename the "
+        "one to read");
+}
+
+TEST_CASE("feed: heads are compared with the targets of their names, else in order") {
+  Network net;
+  const Value x = net.input("x", {1});
+  const Value a = linear(x, 1, {.label = "a"}), b = linear(x, 1, {.label = "b"});
+  const Value second = loss::mean_squared_error(b), first = loss::mean_squared_error(a);
+  Model model({a, b}, first + second);
+  model.set<float>("a.weight", std::vector<float>{1});
+  model.set<float>("b.weight", std::vector<float>{2});
+  for (const auto& [one, two] : {std::pair("b", "a"), std::pair("a", "b")}) {
+    CAPTURE(one);
+    data::Dataset set;
+    set.add("x", Tensor::of<float>({2, 1}, std::vector<float>{1, 2}));
+    for (const char* name : {one, two}) {
+      const float factor = *name == 'a' ? 1 : 2;
+      set.add_target(name, Tensor::of<float>({2, 1}, std::vector<float>{factor, 2 * factor}));
+    }
+    for (const AnswerHash& each : evaluate(model, set).outputs) {
+      REQUIRE(each.score);
+      CHECK(each.score->value == 0);
+    }
+    const NodeId total = model.graph().losses()[0];
+    Tape tape(model.graph().with_batch(2), model.parameters(), {.outputs = {total}});
+    (void)Feed(inputs_of(tape), set).fill_from(0);
+    tape.forward(mode::eval);
+    CHECK(tape.value<float>(total)[0] == 0);
+  }
+}
+
 TEST_CASE("feed: an input with the name of a target gets no target") {
   Network net;
   const Model model(net.input("y", {2}) + 1.0);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qtape/engine/quantizers.h"
 #include "qtape/engine/tape.h"
+#include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/model/fit.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
@@ -210,6 +212,12 @@ void check_trained(const Value& last, const Layer& layer, const data::Dataset& s
   }
 }
 
+/// Returns the number of codes of a quantizer.
+int64_t codes_of(const Graph& graph, NodeId quantizer) {
+  const CodeLimits limits = grid_of(graph, quantizer).limits;
+  return int64_t{limits.q_max} - limits.q_min + 1;
+}
+
 }  // namespace
 
 TEST_CASE("recurrent: from zeros, made or fed, training ends in integers") {
@@ -251,6 +259,35 @@ TEST_CASE("recurrent: a float model from zeros is quantized by a recipe") {
     CHECK(accuracy(fixed, set) >= accuracy(model, set) - 2);
     CHECK(test::mismatch(verify(fixed, set, Requantization::SingleRounding)) == "");
   }
+}
+
+TEST_CASE("recurrent: cell states and their products have bits of their own") {
+  const data::Dataset set = sequences();
+  Network net;
+  const Value x = net.input("x", {steps, features});
+  Model model(linear(lstm(x, hidden).back().h, 2), loss::cross_entropy);
+  fit(model, set, {.epochs = 6, .batch = 20, .learning_rate = 0.02, .progress = false});
+  const Model fixed = quantized(model, {.cell_bits = 16}, set);
+  const Graph& graph = fixed.graph();
+  int wide = 0;
+  for (const NodeId id : quantizers(graph)) {
+    wide += codes_of(graph, id) == 65536 ? 1 : 0;
+  }
+  CHECK(wide == 3 * steps);
+  for (const Node& node : graph.nodes()) {
+    if (!std::holds_alternative<Tanh>(node.op)) continue;
+    const auto codes = preceding_quantizer(graph, node.operands[0]);
+    REQUIRE(codes);
+    CHECK(codes_of(graph, *codes) == 256);
+  }
+  CHECK(test::mismatch(verify(fixed, set, Requantization::SingleRounding)) == "");
+}
+
+TEST_CASE("recurrent: bits of cell states without such states are refused") {
+  Network net;
+  const Model model(linear(gru(net.input("x", {steps, features}), hidden).back(), 2));
+  CHECK(error_text<GraphError>([&] { (void)quantized(model.graph(), {.cell_bits = 16}); }) ==
+        "cell bits: the graph has no cell states of LSTM layers");
 }
 
 TEST_CASE("recurrent: what does not fit is refused") {

@@ -194,9 +194,12 @@ TEST_CASE("targets: a file of several arrays has those with the names of the ans
   CHECK(set.columns()[2].sample.shape == Shape{3, 2});
   const auto map = set.values<float>("map.target").first(6);
   CHECK(std::vector<float>(map.begin(), map.end()) == std::vector<float>{0, 3, 1, 4, 2, 5});
-  CHECK(target_of(set, 0, 2) == 1u);
-  CHECK(target_of(set, 1, 2) == 2u);
-  CHECK(!target_of(set, 1, 3));
+  using Targets = std::vector<std::vector<size_t>>;
+  CHECK(targets_of(set, std::vector<std::string>{"a", "b"}) == Targets{{1}, {2}});
+  CHECK(targets_of(set, std::vector<std::string>{"a", "kind.target"}) == Targets{{2}, {1}});
+  CHECK(targets_of(set, std::vector<std::string>{"a"}) == Targets{{1, 2}});
+  CHECK(targets_of(set, std::vector<std::string>{"a", "b", "map.target"}) ==
+        Targets{{1}, {}, {2}});
   CHECK(error_text<ArgumentError>([&] {
           (void)data::arrays(x, y, inputs, data::ChannelOrder::Detect,
                              {{"kind", {2}}, {"size", {1}}});

@@ -48,7 +48,7 @@ TEST_CASE("clip: the norm of blocks, lanes and remainders agrees with a plain su
 TEST_CASE("clip: equal bits on every instruction set and at any number of threads") {
   std::optional<double> norm;
   std::string sha256;
-  for (const char* name : {"baseline", "avx2", "avx512"}) {
+  for (const std::string_view name : enum_names<Isa>) {
     const IsaLimit limit(name);
     for (const int threads : {1, 2, 4}) {
       // More than 512 blocks, so that more than one region is summed.

@@ -146,7 +146,7 @@ TEST_CASE("optimizer: equal bits on every instruction set and at any number of t
   for (const Golden& golden : goldens) {
     std::string sha256;
     Section section;
-    for (const char* name : {"baseline", "avx2", "avx512"}) {
+    for (const std::string_view name : enum_names<Isa>) {
       const IsaLimit limit(name);
       for (const int threads : {1, 2, 4}) {
         Parameters parameters = make_parameters(types);

@@ -116,20 +116,20 @@ TEST_CASE("schedule: settings out of range") {
         "Schedule: base must be finite and >= 0, got inf");
   CHECK(argument_error({.shape = StepDecay{.every = 0}}) ==
         "StepDecay: every must be >= 1, got 0");
-  CHECK(argument_error({.shape = StepDecay{.factor = 0}}) ==
+  CHECK(argument_error({.shape = StepDecay{.every = 1, .factor = 0}}) ==
         "StepDecay: factor must be in (0, 1], got 0");
   CHECK(argument_error({.shape = Cosine{.total = 0}}) == "Cosine: total must be >= 1, got 0");
-  CHECK(argument_error({.shape = Cosine{.final_fraction = 2}}) ==
+  CHECK(argument_error({.shape = Cosine{.total = 1, .final_fraction = 2}}) ==
         "Cosine: final_fraction must be in [0, 1], got 2");
   CHECK(argument_error({.shape = Cosine{.total = 5}, .warm_up = {.steps = 5}}) ==
         "Cosine: total must be above the 5 steps of the warm-up, got 5");
   CHECK(argument_error({.shape = OneCycle{.total = -3}}) ==
         "OneCycle: total must be >= 1, got -3");
-  CHECK(argument_error({.shape = OneCycle{.warm_fraction = -0.1}}) ==
+  CHECK(argument_error({.shape = OneCycle{.total = 1, .warm_fraction = -0.1}}) ==
         "OneCycle: warm_fraction must be in [0, 1], got -0.1");
-  CHECK(argument_error({.shape = OneCycle{.initial_divisor = 0.5}}) ==
+  CHECK(argument_error({.shape = OneCycle{.total = 1, .initial_divisor = 0.5}}) ==
         "OneCycle: initial_divisor must be finite and >= 1, got 0.5");
-  CHECK(argument_error({.shape = OneCycle{.final_divisor = infinity}}) ==
+  CHECK(argument_error({.shape = OneCycle{.total = 1, .final_divisor = infinity}}) ==
         "OneCycle: final_divisor must be finite and >= 1, got inf");
   CHECK(argument_error({.shape = OneCycle{.total = 9}, .warm_up = {.steps = 2}}) ==
         "OneCycle: has its own warm-up: expected 0 steps of WarmUp, got 2");
@@ -171,4 +171,13 @@ TEST_CASE("schedule: a wrong section") {
   CHECK(section_error([](Section& s) {
           s.tensors["m"] = Tensor{{DType::F32, {2}}, {}};
         }) == "Schedule: tensor 'm': expected nothing, got f32[2]");
+}
+
+TEST_CASE("schedule: numbers of steps that are 0 are those of a run") {
+  CHECK(std::get<Cosine>(for_run(Cosine{}, 90)).total == 90);
+  CHECK(std::get<Cosine>(for_run(Cosine{.total = 7}, 90)).total == 7);
+  CHECK(std::get<OneCycle>(for_run(OneCycle{}, 90)).total == 90);
+  CHECK(std::get<StepDecay>(for_run(StepDecay{}, 90)).every == 30);
+  CHECK(std::get<StepDecay>(for_run(StepDecay{}, 2)).every == 1);
+  CHECK(for_run(ConstantRate{}, 90) == Schedule::Shape(ConstantRate{}));
 }

@@ -5,15 +5,18 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "qtape/core/isa.h"
 
 namespace qtape::test {
 
 /// Limits the instruction set of kernels that are bound during its lifetime.
 class IsaLimit {
  public:
-  explicit IsaLimit(const char* name) {
+  explicit IsaLimit(std::string_view name) {
     if (const char* before = getenv("QTAPE_ISA")) before_ = before;
-    setenv("QTAPE_ISA", name, 1);
+    setenv("QTAPE_ISA", std::string(name).c_str(), 1);
   }
   IsaLimit(const IsaLimit&) = delete;
   IsaLimit& operator=(const IsaLimit&) = delete;

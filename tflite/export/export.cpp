@@ -4,6 +4,7 @@
 
 #include "qtape/core/float_environment.h"
 #include "qtape/core/printable.h"
+#include "qtape/core/reasons.h"
 #include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
 #include "qtape/tflite/export/tflite_writers.h"
@@ -30,38 +31,15 @@ std::string place_of(const IntegerProgram& program, ProgramNodeId id) {
   return fmt::format("{} '{}'", name_of(program[id].op), printable(label));
 }
 
-/// Reasons why nodes cannot be written, with the nodes that have each of them.
-class Problems {
-  struct Reason {
-    std::string text;
-    std::vector<std::string> places = {};
-  };
-
- public:
-  void add(std::string place, const std::string& reason) {
-    auto known = std::ranges::find(reasons_, reason, &Reason::text);
-    if (known == reasons_.end()) known = reasons_.insert(known, Reason{reason});
-    known->places.push_back(std::move(place));
-    ++count_;
-  }
-  /// Throws GraphError that names all of them, if there are any.
-  void settle() const {
-    std::vector<std::string> all;
-    for (const Reason& each : reasons_) {
-      all.push_back(fmt::format("{}: {}", fmt::join(each.places, ", "), each.text));
-    }
-    check(count_ != 1, "{}", fmt::join(all, "; "));
-    check(count_ == 0, "{} problems: {}", count_, fmt::join(all, "; "));
-  }
-
- private:
-  std::vector<Reason> reasons_;
-  int64_t count_ = 0;
-};
+/// Throws GraphError that names all problems, if there are any.
+void settle(const Reasons& problems) {
+  check(problems.size() != 1, "{}", problems.text());
+  check(problems.empty(), "{} problems: {}", problems.size(), problems.text());
+}
 
 /// Adds the operators of all nodes, and the reasons why some are refused to `problems`. Marks
 /// in the result the nodes that are not known: refused ones without codes, and their users.
-NodeMap<char, IntegerProgram> write_nodes(TfliteProgram& p, Problems& problems) {
+NodeMap<char, IntegerProgram> write_nodes(TfliteProgram& p, Reasons& problems) {
   NodeMap<char, IntegerProgram> unknown(p.program());
   for (const ProgramNodeId id : ids(p.program())) {
     const auto& operands = p.program()[id].operands;
@@ -128,7 +106,7 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
       with_signed_codes(program.batch() ? program.with_batch(1) : program);
   const IntegerProgram& one = made.program;
   TfliteProgram p(one);
-  Problems problems;
+  Reasons problems;
   const NodeMap<char, IntegerProgram> unknown = write_nodes(p, problems);
   for (const ProgramNodeId id : one.outputs()) {
     if (std::holds_alternative<integer::Constant>(one[id].op)) {
@@ -139,7 +117,7 @@ WrittenModel tflite::write_model(const IntegerProgram& program,
       problems.add("output " + place_of(one, id), "is not codes; quantize it in the model");
     }
   }
-  problems.settle();
+  settle(problems);
   check(!one.outputs().empty(), "the program has no outputs");
   p.set_inputs();
   add_notes(p, notes);

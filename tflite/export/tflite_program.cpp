@@ -65,8 +65,11 @@ TfliteProgram::TfliteProgram(const IntegerProgram& program)
 
 int32_t TfliteProgram::tensor_of(ProgramNodeId id) const {
   const auto found = tensors_[id];
-  check(found.has_value(), "{} is {}, expected codes of an operator", program_.name(id),
-        program_[id].value.is_accumulators() ? "accumulators" : "floats");
+  check(found.has_value(), "{} is {}", program_.name(id),
+        program_[id].value.is_accumulators()
+            ? "accumulators, expected codes of an operator: quantize_answers gives an answer a "
+              "quantizer to calibrate"
+            : "floats, expected codes of an operator");
   return *found;
 }
 

@@ -6,32 +6,72 @@
 
 namespace qtape::tool {
 
+namespace {
+
+constexpr std::string_view remedies =
+    "compare --observer all, give activations more bits (of LSTM layers --cell-bits), or train";
+
+}  // namespace
+
 AnswerErrorReport report_of(const AnswerComparison& comparison) {
-  const std::optional<AnswerError> worst = comparison.worst();
-  if (!worst) return {};
-  AnswerErrorReport report{worst->error, worst->label};
-  if (worst->column >= 0) report.answer_error_column = worst->column;
+  AnswerErrorReport report;
+  if (const std::optional<AnswerError> worst = comparison.worst()) {
+    report.answer_error = worst->error;
+    report.answer_error_output = worst->label;
+    if (worst->column >= 0) {
+      report.answer_error_column = worst->column;
+      report.answer_error_axis = worst->axis;
+    }
+  }
+  if (const auto changed = comparison.changed()) report.changed_classes = changed->share;
   return report;
 }
 
 std::string answer_error_text(const AnswerErrorReport& report) {
-  if (!report.answer_error) return {};
-  return fmt::format(", answers differ by {:.3f} of their standard deviation",
-                     *report.answer_error);
+  std::string text;
+  if (report.answer_error) {
+    text = fmt::format(", answers differ by {:.3f} of their standard deviation",
+                       *report.answer_error);
+  }
+  if (report.changed_classes) {
+    text += fmt::format(", {:.1f} % of classes differ", 100 * *report.changed_classes);
+  }
+  return text;
 }
 
 void warn_of_answer_error(const AnswerErrorReport& report) {
   // Trained networks that keep their accuracy have up to 0.24.
   constexpr double max_error = 0.25;
-  if (!report.answer_error || *report.answer_error <= max_error) return;
-  const std::string column = report.answer_error_column
-                                 ? fmt::format("column {} of ", *report.answer_error_column)
-                                 : std::string();
-  fmt::print(
-      "warning: {}'{}' differs from its values without quantizers by {:.3f} of their standard "
-      "deviation (root mean square): compare --observer all, give activations more bits, or "
-      "train\n",
-      column, printable(report.answer_error_output), *report.answer_error);
+  constexpr double max_changed = 0.05;
+  if (report.answer_error && *report.answer_error > max_error) {
+    const std::string axis = report.answer_error_axis == 1 ? " along axis 1" : std::string();
+    const std::string column =
+        report.answer_error_column
+            ? fmt::format("column {}{} of ", *report.answer_error_column, axis)
+            : std::string();
+    fmt::print(
+        "warning: {}'{}' differs from its values without quantizers by {:.3f} of their "
+        "standard deviation (root mean square): {}\n",
+        column, printable(report.answer_error_output), *report.answer_error, remedies);
+  }
+  if (report.changed_classes && *report.changed_classes > max_changed) {
+    fmt::print("warning: {:.1f} % of classes differ from those without quantizers: {}\n",
+               100 * *report.changed_classes, remedies);
+  }
+}
+
+void warn_of_score(const EvaluationReport& in_float, const EvaluationReport& quantized) {
+  if (!in_float.score || !quantized.score || in_float.metric != quantized.metric) return;
+  // Networks that quantization suits lose up to 1.5 points of accuracy.
+  constexpr double max_points = 3;
+  constexpr double max_area = 0.03;
+  const double lost = *in_float.score - *quantized.score;
+  const bool accuracy = in_float.metric == MetricKind::Accuracy && lost > max_points;
+  const bool area = in_float.metric == MetricKind::AreaUnderCurve && lost > max_area;
+  if (!accuracy && !area) return;
+  const Metric metric = metric_of(*in_float.metric);
+  fmt::print("warning: {} falls from {} to {}: {}\n", metric.name, metric.text(*in_float.score),
+             metric.text(*quantized.score), remedies);
 }
 
 }  // namespace qtape::tool

@@ -17,6 +17,7 @@
 #include "qtape/programs/console/terminal.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/answer_error.h"
+#include "qtape/tools/qtape/calibrated_quantizer.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/data.h"
 #include "qtape/tools/qtape/input_ranges.h"
@@ -34,6 +35,7 @@ struct CalibrateOptions {
   int64_t images = 1000;  ///< number of training images for calibration
   int weight_bits = 8;    ///< of quantizers that are added to a model without any
   int activation_bits = 8;
+  std::optional<int> cell_bits = std::nullopt;
   bool signed_activations = false;  ///< as of QuantizationRecipe
   bool float_parts = false;         ///< allows parts without an integer form
   bool complete = false;            ///< adds quantizers to those of the model, which are kept
@@ -64,6 +66,7 @@ struct CalibrateOptions {
                 {2, 16}),
         setting("activation_bits", &O::activation_bits,
                 "bits of the activations of new quantizers", {1, 16}),
+        setting("cell_bits", &O::cell_bits, cell_bits_help, {2, 16}),
         setting("signed_activations", &O::signed_activations,
                 "symmetric codes of both signs for activations, as TensorFlow Lite needs them "
                 "for 16 bits")};
@@ -83,28 +86,6 @@ struct ObserverReport : EvaluationReport, AnswerErrorReport {
     return std::tuple_cat(
         std::tuple{field("observer", &ObserverReport::observer, "its name, or search")},
         EvaluationReport::fields(), AnswerErrorReport::fields());
-  }
-};
-
-struct CalibratedQuantizer {
-  std::string label;
-  std::string observer;
-  int64_t channels = 0;
-  double smallest_scale = 0;
-  double largest_scale = 0;
-  std::optional<double> zero_point = {};
-  int64_t non_finite = 0;
-
-  static constexpr auto fields() {
-    using Q = CalibratedQuantizer;
-    return std::tuple{
-        field("label", &Q::label, "of the node"),
-        field("observer", &Q::observer, "from which the scales are"),
-        field("channels", &Q::channels, "scales"),
-        field("smallest_scale", &Q::smallest_scale, "over channels"),
-        field("largest_scale", &Q::largest_scale, "over channels"),
-        field("zero_point", &Q::zero_point, "of a single channel; null for several"),
-        field("non_finite", &Q::non_finite, "elements that were skipped")};
   }
 };
 
@@ -166,6 +147,10 @@ Model with_some_quantizers(Model model, const CalibrateOptions& options, Prepara
       calibrated_quantizers(options.weight_bits, options.activation_bits, options.weight_codes);
   if (options.signed_activations) {
     made.input = with_signed_codes(std::get<FakeQuantize>(*made.input));
+  }
+  if (options.cell_bits) {
+    made.cell =
+        std::get<FakeQuantize>(*made.input).with(&FakeQuantize::bits, *options.cell_bits);
   }
   Model added = with_quantizers(model, made);
   if (has_some) say_added(model.graph(), added.graph(), options);
@@ -231,29 +216,6 @@ std::vector<NodeCalibration> run(Tape& tape, const BatchSource& batches,
   return search_calibration(tape, batches, methods_from_data(), show, keep);
 }
 
-CalibratedQuantizer report_of(const NodeCalibration& node) {
-  const auto [low, high] = std::ranges::minmax(node.qparams, {}, &QParams<double>::scale);
-  CalibratedQuantizer report{
-      .label = node.label,
-      .observer =
-          std::visit([](const auto& each) { return std::string(each.name); }, node.method),
-      .channels = static_cast<int64_t>(node.qparams.size()),
-      .smallest_scale = low.scale,
-      .largest_scale = high.scale,
-      .non_finite = node.non_finite};
-  if (node.qparams.size() == 1) report.zero_point = low.zero_point;
-  return report;
-}
-
-void print(const CalibratedQuantizer& report) {
-  fmt::print("  {:<28} {:<14} scale {:.4g}", printable(report.label), report.observer,
-             report.smallest_scale);
-  if (report.channels > 1) fmt::print(" to {:.4g}", report.largest_scale);
-  if (report.zero_point) fmt::print(", zero point {}", *report.zero_point);
-  if (report.non_finite > 0) fmt::print(", {} NaN or infinite skipped", report.non_finite);
-  fmt::print("\n");
-}
-
 /// Returns the names of the methods that need data.
 std::vector<std::string> method_names() {
   std::vector<std::string> names;
@@ -267,6 +229,19 @@ std::vector<std::string> observers_of(const CalibrateOptions& options) {
   // A search chooses the methods of weights itself.
   if (options.weight_observer == default_choice) observers.emplace_back("search");
   return observers;
+}
+
+/// Prints warnings and the scales of a calibration by one observer.
+void show_details(const Model& model, const data::Dataset& data,
+                  const std::vector<NodeCalibration>& nodes, CalibrateReport& report) {
+  warn_of_answer_error(report.observers[0]);
+  warn_of_score(report.in_float, report.observers[0]);
+  warn_of_far_samples(model, data);
+  note_narrow_columns(model, data);
+  for (const NodeCalibration& node : nodes) {
+    report.quantizers.push_back(report_of(node));
+    print(report.quantizers.back());
+  }
 }
 
 /// Calibrates by each observer in turn and prints the results.
@@ -301,13 +276,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
     const ObserverReport& with = report.observers.back();
     fmt::print("{:<14} {}{}{}\n", observer, score(with), answer_error_text(with),
                non_finite_text(with.non_finite_answers, data.test));
-    if (observers.size() > 1) continue;
-    warn_of_answer_error(with);
-    note_narrow_columns(model, data.train);
-    for (const NodeCalibration& node : nodes) {
-      report.quantizers.push_back(report_of(node));
-      print(report.quantizers.back());
-    }
+    if (observers.size() == 1) show_details(model, data.train, nodes, report);
   }
 }
 
@@ -380,7 +349,7 @@ Command add_calibrate(CLI::App& app) {
   programs::take_one_of(*calibrate.get_option("--weight-observer"), of_weights);
   programs::add_setting(calibrate, &QuantizationRecipe::weight_codes, o->weight_codes);
   return {&calibrate, [o, &calibrate] {
-            for (const char* name : {"--weight-bits", "--activation-bits",
+            for (const char* name : {"--weight-bits", "--activation-bits", "--cell-bits",
                                      "--signed-activations", "--weight-codes"}) {
               if (calibrate.count(name) > 0) o->of_new = name;
             }

@@ -47,24 +47,59 @@ std::vector<double> relative_errors(const data::Dataset& set, size_t column,
   return errors;
 }
 
-}  // namespace
+/// An input that a quantizer reads, with its column.
+struct QuantizedInput {
+  NodeId quantizer;
+  std::string label;
+  Shape sample;
+  size_t column;
+};
 
-void note_narrow_columns(const Model& model, const data::Dataset& set) {
+/// Returns the inputs whose quantizers have one scale, once each.
+std::vector<QuantizedInput> quantized_inputs(const Model& model, const data::Dataset& set) {
   const Graph& graph = model.graph();
   const std::vector<NodeId> answers = graph.answers();
   const std::vector<FedInput> inputs = inputs_for(graph, answers);
   const std::vector<size_t> columns = columns_for(inputs, set);
   std::set<std::string> seen;
+  std::vector<QuantizedInput> made;
   for (const NodeId id : quantizers(graph)) {
     const Node& input = graph[origin_of(graph, graph[id].operands[0])];
     const auto found = std::ranges::find(inputs, input.label, &FedInput::label);
     if (found == inputs.end() || !std::holds_alternative<Input>(input.op)) continue;
-    const std::vector<QParams<double>> qparams = qtape::qparams(graph, model.parameters(), id);
-    if (qparams.size() != 1 || !seen.insert(input.label).second) continue;
-    const size_t place = columns[static_cast<size_t>(found - inputs.begin())];
+    const size_t column = columns[static_cast<size_t>(found - inputs.begin())];
+    if (qparams(graph, model.parameters(), id).size() != 1 || column == no_column) continue;
+    if (!seen.insert(input.label).second) continue;
+    made.push_back({id, input.label, found->sample, column});
+  }
+  return made;
+}
+
+/// Returns the largest magnitude of each sample.
+std::vector<float> magnitudes(const QuantizedInput& input, const data::Dataset& set) {
+  std::vector<float> found;
+  std::vector<float> values(static_cast<size_t>(input.sample.elements()));
+  for (int64_t i = 0; i < std::min(set.size(), max_compared); ++i) {
+    set.read(input.column, i, std::span(values));
+    float most = 0;
+    for (const float each : values) {
+      if (std::isfinite(each)) most = std::max(most, std::fabs(each));
+    }
+    found.push_back(most);
+  }
+  return found;
+}
+
+}  // namespace
+
+void note_narrow_columns(const Model& model, const data::Dataset& set) {
+  for (const QuantizedInput& input : quantized_inputs(model, set)) {
+    const QParams<double> qparams =
+        qtape::qparams(model.graph(), model.parameters(), input.quantizer)[0];
     const std::vector<double> errors =
-        relative_errors(set, place, found->sample, qparams[0], grid_of(graph, id).limits);
-    const double limit = max_error(found->sample);
+        relative_errors(set, input.column, input.sample, qparams,
+                        grid_of(model.graph(), input.quantizer).limits);
+    const double limit = max_error(input.sample);
     const auto count = std::ranges::count_if(errors, [&](double each) { return each > limit; });
     if (count == 0) continue;
     const auto worst = std::ranges::max_element(errors);
@@ -72,8 +107,29 @@ void note_narrow_columns(const Model& model, const data::Dataset& set) {
         "input '{}': its quantizer, of scale {:.3g}, changes {} of {} columns by more than {:.0f} % "
         "of their standard deviation, most column {} ({:.0f} %): give columns similar ranges "
         "before the model, or its input more bits\n",
-        printable(input.label), qparams[0].scale, count, errors.size(), 100 * limit,
+        printable(input.label), qparams.scale, count, errors.size(), 100 * limit,
         worst - errors.begin(), 100 * *worst);
+  }
+}
+
+void warn_of_far_samples(const Model& model, const data::Dataset& set) {
+  constexpr size_t least = 20;
+  constexpr size_t few = 100;
+  constexpr float far = 10;
+  for (const QuantizedInput& input : quantized_inputs(model, set)) {
+    const std::vector<float> all = magnitudes(input, set);
+    if (all.size() < least) continue;
+    std::vector<float> sorted = all;
+    std::ranges::sort(sorted);
+    const float usual = sorted[sorted.size() - 1 - std::max<size_t>(1, sorted.size() / few)];
+    const auto largest = std::ranges::max_element(all);
+    if (!(usual > 0) || *largest <= far * usual) continue;
+    console::print(
+        "warning: sample {} has values up to {:.3g} of input '{}', all but {} of {} samples up "
+        "to {:.3g}: they share the codes of one scale: remove it, or compare --observer all\n",
+        largest - all.begin(), *largest, printable(input.label),
+        std::ranges::count_if(all, [&](float each) { return each > usual; }), all.size(),
+        usual);
   }
 }
 

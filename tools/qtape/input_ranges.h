@@ -12,4 +12,9 @@ namespace qtape::tool {
 /// Columns that do not vary do not count.
 void note_narrow_columns(const Model& model, const data::Dataset& set);
 
+/// Warns of inputs of which few samples, at most one of 100, have values that are more than ten
+/// times as large as those of all others: they set the scale of its quantizer. Reads at most
+/// 1000 samples.
+void warn_of_far_samples(const Model& model, const data::Dataset& set);
+
 }  // namespace qtape::tool

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "qtape/engine/quantizers.h"
-#include "qtape/model/passes/score_mask.h"
+#include "qtape/model/passes/values_without_codes.h"
 #include "qtape/programs/output_files.h"
 #include "qtape/tools/qtape/commands.h"
 #include "qtape/tools/qtape/json_report.h"

@@ -11,6 +11,7 @@
 #include "qtape/model/passes/float_parts.h"
 #include "qtape/model/passes/insert_quantizers.h"
 #include "qtape/model/passes/rewrite_layers.h"
+#include "qtape/model/passes/values_without_codes.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
