@@ -9,6 +9,7 @@
 #include "qtape/deploy/weights.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/integer/rules/signs.h"
 #include "qtape/kernels/quantize/requantize.h"
 #include "qtape/kernels/quantize/settle_kernels.h"
 #include "qtape/ops/op_queries.h"
@@ -140,6 +141,8 @@ Verdict check_table(const Graph& graph, const Parameters& parameters,
   if (!check_scale(graph, parameters, input).reason.empty()) return {};
   const CodeTable table = table_of(graph, parameters, analysis, id);
   if (!table.undefined) return {};
+  // Codes of negative values never come up, as with symmetric codes after a ReLU.
+  if (!table.undefined_from_zero && Signs(graph).never_negative(input)) return {};
   return refusal(fmt::format("{} is NaN for code {} of {}", graph.describe(x.source),
                              *table.undefined, graph.name(input)),
                  "limit its operand to values for which it is defined");

@@ -77,19 +77,21 @@ std::map<NodeId, std::string> compared_answers(const Graph& graph) {
 class Roles {
  public:
   explicit Roles(const Graph& graph)
-      : answers_(needed_for(graph, graph.answers())),
+      : has_answers_(!graph.answers().empty()),
+        answers_(needed_for(graph, graph.answers())),
         losses_(needed_for(graph, graph.losses())),
         compared_(compared_answers(graph)) {}
 
   /// True if anything depends on the input.
   bool is_used(NodeId id) const { return losses_[at(id)] || answers_[at(id)]; }
   void set(NodeId id, FedInput& input) const {
-    input.target = losses_[at(id)] && !answers_[at(id)];
+    input.target = has_answers_ && losses_[at(id)] && !answers_[at(id)];
     const auto answer = compared_.find(id);
     if (answer != compared_.end()) input.answer = answer->second;
   }
 
  private:
+  bool has_answers_;
   std::vector<bool> answers_;
   std::vector<bool> losses_;
   std::map<NodeId, std::string> compared_;

@@ -98,9 +98,11 @@ CodeTable code_table(const Graph& graph, const IntegerAnalysis& analysis, NodeId
   const int64_t rows = function.rows();
   CodeTable table;
   const auto value_at = [&](int32_t code, int64_t row) {
-    const float value = function(value_of(static_cast<float>(code), input_q), row);
+    const float operand = value_of(static_cast<float>(code), input_q);
+    const float value = function(operand, row);
     const bool within = code >= input.limits.q_min && code <= input.limits.q_max;
     if (std::isnan(value) && within && !table.undefined) table.undefined = code;
+    if (std::isnan(value) && within && operand >= 0) table.undefined_from_zero = true;
     return std::isnan(value) ? q.zero_point : code_of(value, q, grid);
   };
   dispatch_codes(code_dtype(input.limits), [&]<class X>() {

@@ -372,6 +372,25 @@ TEST_CASE("convert: a function that has no value for a code is refused") {
       "cannot convert 1 node: FakeQuantize %5 'b.quantized' (%3 'root' f32[2, 3], %4 'b.scale' f32[1]): Sqrt %3 'root' (%2 'a.quantized' f32[2, 3]) is NaN for code -127 of a.quantized: limit its operand to values for which it is defined");
 }
 
+TEST_CASE("convert: codes of negative values do not matter where none come up") {
+  const FakeQuantize input{.scale_mode = Fixed{}};
+  test::Net net;
+  const NodeId x = net.quantized(net.x, input, "x");
+  const NodeId a = net.quantized(net.add(Relu{}, {x}), input, "a");
+  const NodeId root = net.add(Sqrt{}, {net.add(Affine{.offset = 0.25}, {a})}, "root");
+  const NodeId b = net.quantized(root, input, "b");
+  net.graph.set_outputs({b});
+  Parameters parameters = net.with_scales({{x, 0.5}, {a, 0.5}, {b, 0.5}});
+  CHECK(test::disagreement(net.graph, parameters, 4, test::Effort::All) == "");
+  // 0 has none either.
+  const NodeId inverse =
+      net.quantized(net.add(Log{}, {net.add(Affine{.offset = -0.25}, {a})}), input, "c");
+  net.graph.set_outputs({inverse});
+  CHECK(test::error_text<GraphError>([&] {
+          (void)convert(net.graph, net.with_scales({{x, 0.5}, {a, 0.5}, {inverse, 0.5}}), {});
+        }).find("is NaN for code -127") != std::string::npos);
+}
+
 TEST_CASE("convert: inputs keep the order of the graph, whichever is used first") {
   const FakeQuantize grid{.scale_mode = Fixed{}};
   test::Net net({2, 3}, "signal");
