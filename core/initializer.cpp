@@ -68,8 +68,8 @@ void validate(const Initializer& initializer, const Shape& shape) {
         if constexpr (requires { each.gain; }) {
           check(std::isfinite(each.gain), "gain of {} must be finite, got {}", I::name,
                 each.gain);
-          check(shape.rank() >= 2, "{} needs rank >= 2, got shape {}", I::name,
-                to_string(shape));
+          check(shape.rank() >= 2, "{} needs rank >= 2, got shape {}: use Zeros or Fill",
+                I::name, to_string(shape));
         }
         if constexpr (requires { each.groups; }) {
           check(each.groups >= 1 && shape[0] % each.groups == 0,

@@ -265,11 +265,19 @@ class Matching {
 
   void require_found(size_t i) const {
     const FedInput& input = inputs_[i];
-    require<ArgumentError>(
-        found_[i] != no_column || !input.needed,
-        "{}: no column of the data fits it; the data have {}{}", describe(input),
-        describe(dataset_),
-        input.target ? "; the loss compares it with an output: add a target" : "");
+    if (found_[i] != no_column || !input.needed) return;
+    const auto labels = std::ranges::find_if(columns_, [&](const data::Column& each) {
+      return each.classes > 0 && each.sample.elements() == input.sample.elements();
+    });
+    std::string remedy;
+    if (input.target && input.integers.empty() && labels != columns_.end()) {
+      remedy = fmt::format("; {} holds labels: give floats if they are values",
+                           printable(labels->name));
+    } else if (input.target) {
+      remedy = "; the loss compares it with an output: add a target";
+    }
+    fail<ArgumentError>("{}: no column of the data fits it; the data have {}{}",
+                        describe(input), describe(dataset_), remedy);
   }
 
   /// Throws if a column is left that fits the input as well as the one it took.

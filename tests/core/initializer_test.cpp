@@ -83,7 +83,7 @@ TEST_CASE("initializers: values depend on seed and name alone") {
 
 TEST_CASE("initializers: what does not suit a parameter is refused") {
   CHECK(error_of({.shape = {3}, .initializer = init::KaimingNormal{}}) ==
-        "KaimingNormal needs rank >= 2, got shape [3]");
+        "KaimingNormal needs rank >= 2, got shape [3]: use Zeros or Fill");
   CHECK(error_of({.shape = {3, 3}, .initializer = init::XavierUniform{.gain = NAN}}) ==
         "gain of XavierUniform must be finite, got nan");
   CHECK(error_of({.shape = {4, 3, 1}, .initializer = init::XavierNormal{.groups = 3}}) ==
