@@ -25,6 +25,8 @@ struct SelectionOperators : OnnxOperators {
   void cast_like();
   void where();
   void arg_max();
+  void arg_min();
+  void index_of(double sign);
 
   OnnxValue above(int left, int right);
   OnnxValue opposite(OnnxValue a);
@@ -204,7 +206,12 @@ void SelectionOperators::where() {
   where_values(condition);
 }
 
-void SelectionOperators::arg_max() {
+void SelectionOperators::arg_max() { index_of(1); }
+
+void SelectionOperators::arg_min() { index_of(-1); }
+
+/// Gives the index of the largest element after a multiplication by `sign`.
+void SelectionOperators::index_of(double sign) {
   const int64_t given = node.integer("axis", 0);
   const bool kept = node.integer("keepdims", 1) != 0;
   expect_attribute("select_last_index", 0);
@@ -212,6 +219,7 @@ void SelectionOperators::arg_max() {
   if (a.layout == OnnxLayout::Flat) a = to.to_same(a);
   const int axis = onnx_axis(given, a.rank());
   require<OnnxMixedSamples>(axis != 0, "axis 0 would join samples");
+  if (sign < 0) a.id = to.add(Affine{.factor = sign}, {a.id});
   const ArgMax op{.axis = OnnxImporter::physical_axis(a, axis), .keep_dims = kept};
   OnnxValue result{.id = to.add(op, {a.id}, to.node_label(node, "argmax")),
                    .shape = a.shape,
@@ -238,7 +246,8 @@ constexpr OnnxOperator selection_rows[] = {
     {"Cast", convert<&SelectionOperators::cast>, true},
     {"CastLike", convert<&SelectionOperators::cast_like>},
     {"Where", convert<&SelectionOperators::where>},
-    {"ArgMax", convert<&SelectionOperators::arg_max>}};
+    {"ArgMax", convert<&SelectionOperators::arg_max>},
+    {"ArgMin", convert<&SelectionOperators::arg_min>}};
 
 }  // namespace
 

@@ -369,6 +369,8 @@ TEST_CASE("onnx: the index of the largest element, and rows of a table") {
   const OnnxModel best =
       OnnxModel({-1, 3}).node("ArgMax", {"x"}).with("axis", 1).with("keepdims", 0);
   check_close(answer(best, Numbers{1, 3, 3, 5, 4, -1}, 2), {1, 0});
+  const OnnxModel least = OnnxModel({-1, 3}).node("ArgMin", {"x"}).with("axis", 1);
+  check_close(answer(least, Numbers{1, 3, 1, 5, 4, -1}, 2), {0, 2});
   const SavedModel words = OnnxModel({-1, 2}, 17, onnx::TensorProto::INT64)
                                .floats("e.weight", {3, 2}, {1, 2, 3, 4, 5, 6})
                                .node("Gather", {"e.weight", "x"})

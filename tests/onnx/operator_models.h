@@ -88,6 +88,7 @@ inline std::vector<OperatorModel> particular_operators() {
   const int64_t one = 1, two = 2;
   return {
       {"ArgMax", rows, {}, {}, {{"axis", one}, {"keepdims", one - 1}}},
+      {"ArgMin", rows, {}, {}, {{"axis", one}, {"keepdims", one - 1}}},
       {"Softmax", rows, {}, {}, {{"axis", two}}, 11},
       {"Mish", rows, {}, {}, {}, 20},
       {"Gelu", rows, {}, {}, {{"approximate", "tanh"}}, 20},
