@@ -12,12 +12,6 @@ namespace qtape {
 
 namespace {
 
-double deviation_of(std::span<const float> values) {
-  RelativeError sums;
-  for (const float each : values) sums.add(each, 0);
-  return sums.deviation();
-}
-
 /// Returns the kinds of columns of an answer [batch, ...].
 std::vector<AnswerColumns> columns_of(const Shape& shape) {
   if (shape.rank() < 2) return {{}};
@@ -43,61 +37,22 @@ AnswerErrors::AnswerErrors(std::string label, const AnswerColumns& columns,
       places_(columns),
       columns_(static_cast<size_t>(columns.extent)) {}
 
-size_t AnswerErrors::column_of(size_t element) const {
-  return element / static_cast<size_t>(places_.stride) % columns_.size();
-}
-
-void AnswerErrors::leave_out_far(std::span<const float> floats, int64_t sample) {
-  constexpr size_t few = 200;  // one sample of these
-  constexpr size_t least = 20;
-  constexpr double part = 0.2;
-  const size_t samples = floats.size() / static_cast<size_t>(std::max<int64_t>(1, sample));
-  if (samples < least) return;
-  std::vector<std::vector<float>> values(columns_.size());
-  for (size_t i = 0; i < floats.size(); ++i) {
-    values[column_of(i)].push_back(std::isfinite(floats[i]) ? floats[i] : 0);
-  }
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    std::vector<float> sorted = values[c];
-    const auto middle = sorted.begin() + std::ssize(sorted) / 2;
-    std::ranges::nth_element(sorted, middle);
-    const float center = *middle;
-    std::vector<float> distances(samples, 0);  // largest of each sample
-    const size_t width = values[c].size() / samples;
-    for (size_t i = 0; i < values[c].size(); ++i) {
-      float& distance = distances[i / width];
-      distance = std::max(distance, std::fabs(values[c][i] - center));
-    }
-    std::ranges::sort(distances);
-    const float reach = distances[samples - 1 - std::max<size_t>(1, samples / few)];
-    const double whole = deviation_of(values[c]);
-    std::erase_if(values[c], [&](float each) { return std::fabs(each - center) > reach; });
-    if (deviation_of(values[c]) >= part * whole) continue;
-    columns_[c].least = center - reach;
-    columns_[c].most = center + reach;
-  }
-}
-
 void AnswerErrors::add(std::span<const float> floats, std::span<const float> quantized) {
   for (size_t i = 0; i < floats.size(); ++i) {
-    Column& column = columns_[column_of(i)];
-    const double difference = double{quantized[i]} - double{floats[i]};
-    if (!std::isfinite(floats[i]) || !std::isfinite(difference)) continue;
-    if (floats[i] < column.least || floats[i] > column.most) continue;
-    column.sums.add(floats[i], difference);
+    const double x = double{floats[i]}, difference = double{quantized[i]} - x;
+    if (!std::isfinite(x) || !std::isfinite(difference)) continue;
+    columns_[i / static_cast<size_t>(places_.stride) % columns_.size()].add(x, difference);
   }
 }
 
-void AnswerErrors::clear() {
-  for (Column& each : columns_) each.sums = {};
-}
+void AnswerErrors::clear() { columns_.assign(columns_.size(), {}); }
 
 std::optional<AnswerError> AnswerErrors::worst() const {
   // Columns that vary less are constant but for rounding.
   constexpr double least = 1e-6;
   std::optional<AnswerError> found;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    const RelativeError& column = columns_[c].sums;
+    const RelativeError& column = columns_[c];
     const double limit = std::max(least * std::fabs(column.mean()), least_deviation_);
     if (!(column.deviation() > limit)) continue;
     const double error = column.root_mean_square();
@@ -136,27 +91,27 @@ void AnswerComparison::keep(std::span<const std::span<const float>> answers) {
 void AnswerComparison::compare(std::span<const std::span<const float>> answers) {
   for (size_t i = 0; i < answers_.size(); ++i) {
     Each& each = answers_[i];
+    const auto width = static_cast<size_t>(std::max<int64_t>(1, each.sample));
     const size_t size = std::min(answers[i].size(), each.floats.size() - each.next);
-    const auto floats = std::span(each.floats).subspan(each.next, size);
-    const auto quantized = answers[i].first(size);
-    for (AnswerErrors& errors : each.errors) errors.add(floats, quantized);
-    if (each.classes) {
-      for (size_t k = 0; k < size; ++k) each.changed += floats[k] != quantized[k] ? 1 : 0;
+    for (size_t at = 0; at + width <= size; at += width, each.next += width) {
+      if (std::ranges::binary_search(left_out_, static_cast<int64_t>(each.next / width))) {
+        continue;
+      }
+      const auto floats = std::span(each.floats).subspan(each.next, width);
+      const auto quantized = answers[i].subspan(at, width);
+      for (AnswerErrors& errors : each.errors) errors.add(floats, quantized);
+      if (!each.classes) continue;
+      each.compared += width;
+      for (size_t k = 0; k < width; ++k) each.changed += floats[k] != quantized[k] ? 1 : 0;
     }
-    each.next += size;
   }
 }
 
 void AnswerComparison::restart() {
   for (Each& each : answers_) {
-    for (AnswerErrors& errors : each.errors) {
-      if (!is_complete_) errors.leave_out_far(each.floats, each.sample);
-      errors.clear();
-    }
-    each.next = 0;
-    each.changed = 0;
+    for (AnswerErrors& errors : each.errors) errors.clear();
+    each.next = each.compared = each.changed = 0;
   }
-  is_complete_ = true;
 }
 
 std::optional<AnswerError> AnswerComparison::worst() const {
@@ -173,9 +128,10 @@ std::optional<AnswerError> AnswerComparison::worst() const {
 std::optional<ChangedClasses> AnswerComparison::changed() const {
   std::optional<ChangedClasses> found;
   for (const Each& each : answers_) {
-    if (!each.classes || each.next == 0) continue;
-    const double share = static_cast<double>(each.changed) / static_cast<double>(each.next);
-    if (!found || share > found->share) found = {each.label, share};
+    if (each.compared == 0) continue;
+    const double share = static_cast<double>(each.changed) / static_cast<double>(each.compared);
+    if (found && share <= found->share) continue;
+    found = {each.label, share, static_cast<int64_t>(each.changed)};
   }
   return found;
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qtape/engine/graph.h"
@@ -24,8 +24,9 @@ struct AnswerError {
 
 /// The answer of classes (`indexed_classes`) that differs most from that in floats.
 struct ChangedClasses {
-  std::string label;  ///< of the answer
-  double share = 0;   ///< part of the classes that differ, 0 to 1
+  std::string label;   ///< of the answer
+  double share = 0;    ///< share of classes that differ, 0 to 1
+  int64_t number = 0;  ///< of these
 };
 
 /// Columns of an answer: element i of it is of column i / stride % extent.
@@ -43,10 +44,6 @@ class AnswerErrors {
 
   /// Columns that vary by `least_deviation` or less do not count.
   AnswerErrors(std::string label, const AnswerColumns& columns, double least_deviation = 0);
-  /// Leaves out, from now on, values that only few samples of a column reach, one of 200, if
-  /// without them it varies by less than a fifth: they would hide the error of all others.
-  /// `floats` are all elements, `sample` of each sample.
-  void leave_out_far(std::span<const float> floats, int64_t sample);
   /// Adds elements in floats and those with quantizers, whole samples. Pairs with a NaN or
   /// infinite element are left out.
   void add(std::span<const float> floats, std::span<const float> quantized);
@@ -56,17 +53,10 @@ class AnswerErrors {
   std::optional<AnswerError> worst() const;
 
  private:
-  struct Column {
-    RelativeError sums = {};
-    float least = -std::numeric_limits<float>::infinity();
-    float most = std::numeric_limits<float>::infinity();
-  };
-  size_t column_of(size_t element) const;
-
   std::string label_;
   double least_deviation_;
   AnswerColumns places_;
-  std::vector<Column> columns_;
+  std::vector<RelativeError> columns_;
 };
 
 /// Comparison of the answers of two runs over the same samples.
@@ -77,11 +67,14 @@ class AnswerComparison {
   /// are left out, such as rare labels. Samples beyond `max_elements` of all answers together
   /// are not compared.
   explicit AnswerComparison(const Graph& graph, int64_t max_elements = int64_t{1} << 24);
+  /// Leaves out these samples, in increasing order, such as those of which the inputs are far
+  /// from all others: their answers would hide the errors of the others.
+  void leave_out(std::vector<int64_t> samples) { left_out_ = std::move(samples); }
   /// Keeps answers in floats to samples in order, one span for each answer of the graph.
   void keep(std::span<const std::span<const float>> answers);
   /// Compares answers with quantizers to the same samples in order.
   void compare(std::span<const std::span<const float>> answers);
-  /// Begins with the first sample again. Called before the first comparison, too.
+  /// Starts again at the first sample.
   void restart();
   /// Returns the column with the largest error of all answers; nullopt if none varies.
   std::optional<AnswerError> worst() const;
@@ -95,13 +88,14 @@ class AnswerComparison {
     int64_t sample;                         // number of elements
     std::vector<AnswerErrors> errors = {};  // by kind of columns
     std::vector<float> floats = {};
-    size_t next = 0;     // of `floats`
-    size_t changed = 0;  // number of classes
+    size_t next = 0;      // of `floats`
+    size_t compared = 0;  // number of classes
+    size_t changed = 0;
   };
 
   int64_t max_elements_;
   std::vector<Each> answers_;
-  bool is_complete_ = false;  // all floats are kept
+  std::vector<int64_t> left_out_;
 };
 
 }  // namespace qtape

@@ -120,7 +120,7 @@ class Matching {
 
   void take_answer(size_t i) {
     const FedInput& input = inputs_[i];
-    if (input.answer.empty() || found_[i] != no_column) return;
+    if (!input.target || input.answer.empty() || found_[i] != no_column) return;
     for (size_t k = 0; k < columns_.size(); ++k) {
       if (columns_[k].target && columns_[k].name == input.answer && is_free(k, input)) {
         return take(i, k);
@@ -132,9 +132,17 @@ class Matching {
     return !taken_[column] && fits(columns_[column], input);
   }
 
+  bool has_axes(size_t column, const FedInput& input) const {
+    return same_axes(columns_[column].sample.shape, input.sample);
+  }
+
+  /// Takes the first column with the axes of the input, or else the first one that fits.
   void take_first(size_t i, bool targets) {
-    for (size_t k = 0; k < columns_.size() && found_[i] == no_column; ++k) {
-      if (columns_[k].target == targets && is_free(k, inputs_[i])) take(i, k);
+    for (const bool same : {true, false}) {
+      for (size_t k = 0; k < columns_.size() && found_[i] == no_column; ++k) {
+        const bool free = columns_[k].target == targets && is_free(k, inputs_[i]);
+        if (free && (!same || has_axes(k, inputs_[i]))) take(i, k);
+      }
     }
   }
 
@@ -157,9 +165,11 @@ class Matching {
 
   /// Throws if a column is left that fits the input as well as the one it took.
   void require_only(size_t i) const {
+    const bool same = has_axes(found_[i], inputs_[i]);
     for (size_t k = 0; k < columns_.size(); ++k) {
+      const bool worse = same && !has_axes(k, inputs_[i]);
       require<ArgumentError>(
-          columns_[k].target || !is_free(k, inputs_[i]),
+          columns_[k].target || worse || !is_free(k, inputs_[i]),
           "{}: columns {} and {} fit it, and neither has its name: rename the one to read",
           describe(inputs_[i]), printable(columns_[found_[i]].name),
           printable(columns_[k].name));

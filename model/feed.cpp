@@ -28,10 +28,8 @@ FedInput unbound_input(const std::string& label, DType dtype, const Shape& shape
 /// Returns the name of the answer with which a loss compares each input that is a target.
 std::map<NodeId, std::string> compared_answers(const Graph& graph) {
   std::map<NodeId, std::string> names;
-  for (const NodeId answer : graph.answers()) {
-    if (const auto loss = comparison(graph, answer)) {
-      names.emplace(loss->input, answer_name(graph, answer));
-    }
+  for (const auto& [answer, loss] : comparisons(graph)) {
+    names.emplace(loss.input, answer_name(graph, answer));
   }
   return names;
 }
@@ -50,7 +48,7 @@ class Roles {
   void set(NodeId id, FedInput& input) const {
     input.target = has_answers_ && losses_[at(id)] && !answers_[at(id)];
     const auto answer = compared_.find(id);
-    if (answer != compared_.end()) input.answer = answer->second;
+    if (input.target && answer != compared_.end()) input.answer = answer->second;
   }
 
  private:

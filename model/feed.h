@@ -53,8 +53,8 @@ inline constexpr size_t no_column = SIZE_MAX;
 /// - the column with the input's label;
 /// - otherwise, for an input of losses, the target with the name of the answer that the loss
 ///   compares with it;
-/// - otherwise the first unused column that fits. Inputs of answers come before those of
-/// losses.
+/// - otherwise the first unused column with its axes, or else the first that fits; inputs of
+///   answers come before those of losses.
 ///
 /// A target fills only an input of losses, which takes another column only if no target fits.
 /// `no_column` for an input that is not needed and that no column fits. Throws ArgumentError

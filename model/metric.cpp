@@ -60,14 +60,16 @@ std::map<std::string, size_t> columns_of(const Graph& graph, const data::Dataset
   return found;
 }
 
-/// Returns the column with which a loss compares an answer; nullopt if there is none.
-std::optional<size_t> compared_by_loss(const Graph& graph, NodeId answer,
-                                       const data::Dataset& dataset) {
-  const auto found = comparison(graph, answer);
-  if (!found) return std::nullopt;
+/// Returns the column with which a loss compares each answer, and the node that does.
+std::map<NodeId, std::pair<size_t, NodeId>> compared_by_losses(const Graph& graph,
+                                                               const data::Dataset& dataset) {
   const std::map<std::string, size_t> columns = columns_of(graph, dataset);
-  const auto column = columns.find(graph[found->input].label);
-  return column == columns.end() ? std::nullopt : std::optional(column->second);
+  std::map<NodeId, std::pair<size_t, NodeId>> found;
+  for (const auto& [answer, each] : comparisons(graph)) {
+    const auto column = columns.find(graph[each.input].label);
+    if (column != columns.end()) found.emplace(answer, std::pair(column->second, each.node));
+  }
+  return found;
 }
 
 /// Returns an answer of a graph with its targets, without those of the losses of other answers.
@@ -75,11 +77,8 @@ Answered answered(const Graph& graph, NodeId answer, const data::Dataset& datase
   const std::vector<NodeId> all = graph.answers();
   Answered made = answered(graph, inputs_for(graph, std::span(&answer, 1)), graph[answer].type,
                            dataset, std::span<const NodeId>(all), answer);
-  for (const NodeId other : all) {
-    if (other == answer) continue;
-    if (const auto column = compared_by_loss(graph, other, dataset)) {
-      std::erase(made.targets, *column);
-    }
+  for (const auto& [other, compared] : compared_by_losses(graph, dataset)) {
+    if (other != answer) std::erase(made.targets, compared.first);
   }
   return made;
 }
@@ -98,15 +97,21 @@ std::optional<MetricChoice> squared_error(const std::optional<size_t>& column) {
   return MetricChoice{MetricKind::MeanSquaredError, *column};
 }
 
-/// Returns the first target with the shape of an answer that is not labels of samples, or,
-/// without a target, the first input with that shape.
+/// True for a target with the shape of an answer that is not labels of samples.
+bool holds_values(const Answered& answered, size_t target) {
+  const data::Column& column = answered.column(target);
+  return column.classes == 0 &&
+         fits(column, {.sample = answered.answers.shape.without_first()});
+}
+
+/// Returns the first target that holds values of an answer or, without a target, the first
+/// input with its shape.
 std::optional<size_t> compared_column(const Answered& answered) {
-  const Shape sample = answered.answers.shape.without_first();
   for (const size_t target : answered.targets) {
-    const data::Column& column = answered.column(target);
-    if (column.classes == 0 && fits(column, {.sample = sample})) return target;
+    if (holds_values(answered, target)) return target;
   }
   if (!answered.first || answered.dataset.target()) return std::nullopt;
+  const Shape sample = answered.answers.shape.without_first();
   const auto same = std::ranges::find_if(answered.inputs, [&](const FedInput& each) {
     return each.needed && each.integers.empty() && each.sample == sample;
   });
@@ -114,31 +119,33 @@ std::optional<size_t> compared_column(const Answered& answered) {
   return column_of(answered, static_cast<size_t>(same - answered.inputs.begin()));
 }
 
-/// Returns the accuracy of indices of classes; nullopt for other answers and targets.
-std::optional<MetricChoice> choose_by_indices(const Answered& answered) {
-  if (answered.indexed == 0) return std::nullopt;
-  for (const size_t each : answered.targets) {
-    const TensorType& target = answered.column(each).sample;
-    const bool fits = target.elements() == answered.answers.shape.without_first().elements();
-    if (is_float(target.dtype) || !fits) continue;
-    return MetricChoice{MetricKind::Accuracy, each, 0, answered.indexed};
+/// Returns the accuracy by a target of classes, or of indices of these; nullopt for another
+/// one.
+std::optional<MetricChoice> accuracy_by(const Answered& answered, size_t target) {
+  const data::Column& column = answered.column(target);
+  const int64_t elements = answered.answers.shape.without_first().elements();
+  if (answered.indexed > 0 && !is_float(column.sample.dtype) &&
+      column.sample.elements() == elements) {
+    return MetricChoice{MetricKind::Accuracy, target, 0, answered.indexed};
+  }
+  if (!holds_classes(column, answered.answers)) return std::nullopt;
+  return MetricChoice{MetricKind::Accuracy, target};
+}
+
+/// Returns the accuracy by the first target of classes.
+std::optional<MetricChoice> accuracy_of(const Answered& answered) {
+  for (const size_t target : answered.targets) {
+    if (const auto found = accuracy_by(answered, target)) return found;
   }
   return std::nullopt;
 }
 
-/// Returns the first target that holds classes of the answer.
-std::optional<size_t> classes_column(const Answered& answered) {
-  const auto found = std::ranges::find_if(answered.targets, [&](size_t each) {
-    return holds_classes(answered.column(each), answered.answers);
-  });
-  return found == answered.targets.end() ? std::nullopt : std::optional(*found);
-}
-
+/// Returns the metric for the first target that fits, or for an input.
 std::optional<MetricChoice> choose_by_data(const Answered& answered) {
   if (answered.answers.shape.rank() == 0) return std::nullopt;
-  if (const auto found = choose_by_indices(answered)) return found;
-  if (const auto classes = classes_column(answered)) {
-    return MetricChoice{MetricKind::Accuracy, *classes};
+  for (const size_t target : answered.targets) {
+    if (const auto found = accuracy_by(answered, target)) return found;
+    if (holds_values(answered, target)) return squared_error(target);
   }
   return squared_error(compared_column(answered));
 }
@@ -178,12 +185,15 @@ float threshold_of(const IntegerProgram& program, ProgramNodeId output) {
 /// Returns the metric by the input with which a loss compares the answer, if there is one.
 std::optional<MetricChoice> choose_by_loss(const Graph& graph, NodeId answer,
                                            const data::Dataset& dataset) {
-  const auto column = compared_by_loss(graph, answer, dataset);
-  if (!column) return std::nullopt;
-  const Op& op = graph[comparison(graph, answer)->node].op;
-  if (!std::holds_alternative<SoftmaxCrossEntropy>(op)) return squared_error(column);
-  if (!holds_classes(dataset.columns()[*column], graph[answer].type)) return std::nullopt;
-  return MetricChoice{MetricKind::Accuracy, *column};
+  const auto all = compared_by_losses(graph, dataset);
+  const auto found = all.find(answer);
+  if (found == all.end()) return std::nullopt;
+  const auto& [column, node] = found->second;
+  if (!std::holds_alternative<SoftmaxCrossEntropy>(graph[node].op)) {
+    return squared_error(column);
+  }
+  if (!holds_classes(dataset.columns()[column], graph[answer].type)) return std::nullopt;
+  return MetricChoice{MetricKind::Accuracy, column};
 }
 
 }  // namespace
@@ -237,18 +247,18 @@ MetricChoice choose_metric(const Graph& graph, NodeId answer, const data::Datase
                            to_string_view(wanted));
     return {wanted, found->column};
   }
-  const auto indices = choose_by_indices(given);
-  if (indices && wanted == MetricKind::Accuracy) return *indices;
   found = choose_by_loss(graph, answer, dataset);
-  auto column = given.indexed == 0 ? classes_column(given) : std::nullopt;
-  if (found && found->kind == MetricKind::Accuracy) column = found->column;
+  if (!found || found->kind != MetricKind::Accuracy) found = accuracy_of(given);
   const bool known =
-      column && (wanted == MetricKind::Accuracy || dataset.columns()[*column].classes > 0);
+      found && (wanted == MetricKind::Accuracy ||
+                (found->indexed == 0 && dataset.columns()[found->column].classes > 0));
   require<ArgumentError>(known,
                          "the {} needs data with labels and a model that answers "
                          "[batch, classes]",
                          to_string_view(wanted));
-  return {wanted, *column, threshold_of(graph, answer)};
+  found->kind = wanted;
+  found->threshold = threshold_of(graph, answer);
+  return *found;
 }
 
 std::optional<MetricChoice> choose_metric(const IntegerProgram& program, ProgramNodeId output,

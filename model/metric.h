@@ -80,13 +80,12 @@ struct MetricChoice {
 /// compares with another answer; the first one that fits is taken. Candidates in this order:
 ///
 /// - the mean squared error relative to the input with which a loss of the graph compares
-///   `answer` (`comparison`), or the accuracy by the labels of its SoftmaxCrossEntropy;
+///   `answer` (`comparisons`), or the accuracy by the labels of its SoftmaxCrossEntropy;
 /// - the accuracy, if a target holds classes of the answer (`holds_classes`), or if it holds
 ///   integers and the answer is as many indices of classes (`indexed_classes`);
 /// - the mean squared error relative to a target with the shape of an answer;
-/// - for the first answer of data without targets, the mean squared error relative to the first
-/// input
-///   with the shape of an answer.
+/// - for the first answer of data without targets, the mean squared error relative to the
+///   first input with the shape of an answer.
 std::optional<MetricChoice> choose_metric(const Graph& graph, NodeId answer,
                                           const data::Dataset& dataset);
 /// Returns the column with which `wanted` compares: for errors the input of the loss, the

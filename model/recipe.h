@@ -81,7 +81,7 @@ struct LayerBits {
 
 inline constexpr std::string_view cell_bits_help =
     "bits of the cell states of LSTM layers and their products; by default those of other "
-    "activations; 16 keep sums over many steps";
+    "activations; 16 bits preserve sums over many steps";
 
 /// Bits and scales by layer.
 struct QuantizationRecipe {

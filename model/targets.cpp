@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/output_names.h"
 #include "qtape/integer/rules/rule_table.h"
+#include "qtape/model/feed.h"
 
 namespace qtape {
 namespace {
@@ -63,22 +65,60 @@ std::vector<std::vector<size_t>> targets_of(const data::Dataset& dataset,
   return found;
 }
 
-std::optional<Comparison> comparison(const Graph& graph, NodeId answer) {
-  const std::vector<bool> of_losses = needed_for(graph, graph.losses());
-  const std::vector<bool> of_answers = needed_for(graph, graph.answers());
-  for (const NodeId id : ids(graph)) {
-    const Node& node = graph[id];
-    const bool difference = std::holds_alternative<Sub>(node.op) && !of_answers[at(id)];
-    if (!of_losses[at(id)]) continue;
-    if (!difference && !is_any<MeanSquaredError, SoftmaxCrossEntropy>(node.op)) continue;
+namespace {
+
+/// Nodes of losses that compare answers with inputs.
+class Comparisons {
+ public:
+  explicit Comparisons(const Graph& graph)
+      : graph_(graph), of_answers_(needed_for(graph, graph.answers())) {
+    for (const NodeId answer : graph.answers())
+      answers_[origin_of(graph, answer)].push_back(answer);
+  }
+
+  std::map<NodeId, Comparison> run() {
+    const std::vector<bool> of_losses = needed_for(graph_, graph_.losses());
+    for (const NodeId id : ids(graph_)) {
+      const Op& op = graph_[id].op;
+      if (!of_losses[at(id)]) continue;
+      if (is_any<MeanSquaredError, SoftmaxCrossEntropy>(op)) add(id, found_, true);
+      if (std::holds_alternative<Sub>(op) && !of_answers_[at(id)]) add(id, differences_, false);
+    }
+    for (const auto& [answer, each] : differences_) {
+      if (!several_.contains(answer)) found_.emplace(answer, each);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void add(NodeId id, std::map<NodeId, Comparison>& to, bool any_input) {
+    const std::vector<NodeId>& operands = graph_[id].operands;
     for (const size_t target : {size_t{1}, size_t{0}}) {
-      const NodeId given = origin_of(graph, node.operands[target]);
-      const auto* input = std::get_if<Input>(&graph[given].op);
-      if (origin_of(graph, node.operands[1 - target]) != origin_of(graph, answer)) continue;
-      if (input != nullptr && input->batch) return Comparison{id, given};
+      const NodeId given = origin_of(graph_, operands[target]);
+      const auto* input = std::get_if<Input>(&graph_[given].op);
+      const auto compared = answers_.find(origin_of(graph_, operands[1 - target]));
+      if (input == nullptr || !input->batch || compared == answers_.end()) continue;
+      if (!any_input && of_answers_[at(given)]) continue;
+      for (const NodeId answer : compared->second) {
+        const auto known = to.emplace(answer, Comparison{id, given}).first;
+        if (known->second.input != given) several_.insert(answer);
+      }
+      return;
     }
   }
-  return std::nullopt;
+
+  const Graph& graph_;
+  std::vector<bool> of_answers_;
+  std::map<NodeId, std::vector<NodeId>> answers_;  // by the node of which they are views
+  std::map<NodeId, Comparison> found_;
+  std::map<NodeId, Comparison> differences_;
+  std::set<NodeId> several_;  // answers with differences from several inputs
+};
+
+}  // namespace
+
+std::map<NodeId, Comparison> comparisons(const Graph& graph) {
+  return Comparisons(graph).run();
 }
 
 void require_classes(const data::Dataset& dataset, size_t column, int64_t classes) {
@@ -130,13 +170,14 @@ bool compares_classes(const Graph& graph, const data::Dataset& dataset) {
   const std::vector<NodeId> answers = graph.answers();
   const auto targets = targets_of(dataset, names_of_answers(graph));
   for (size_t i = 0; i < answers.size(); ++i) {
+    const TensorType& type = graph[answers[i]].type;
     for (const size_t target : targets[i]) {
       const data::Column& column = dataset.columns()[target];
       const bool indices =
           indexed_classes(graph, answers[i]) > 0 && !is_float(column.sample.dtype);
-      if (column.classes > 0 || indices || holds_classes(column, graph[answers[i]].type)) {
-        return true;
-      }
+      if (column.classes > 0 || indices || holds_classes(column, type)) return true;
+      // The first target that fits is that of the answer.
+      if (fits(column, {.sample = type.shape.without_first()})) break;
     }
   }
   return false;

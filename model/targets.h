@@ -1,6 +1,7 @@
 // Targets: the columns of data that the answers of a model are compared with.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,9 +33,11 @@ struct Comparison {
   NodeId input;  ///< batched
 };
 
-/// Returns the node with which a loss compares `answer`, or a view of it; nullopt if there is
-/// none. A difference counts if no answer depends on it.
-std::optional<Comparison> comparison(const Graph& graph, NodeId answer);
+/// Returns for each answer the node with which a loss compares it, or a view of it, with an
+/// input: the first MeanSquaredError or SoftmaxCrossEntropy; otherwise a difference from an
+/// input on which no answer depends, if there is one such input. Answers without such a node
+/// are left out.
+std::map<NodeId, Comparison> comparisons(const Graph& graph);
 
 /// True if `target` holds classes of an answer of type `answer`:
 ///

@@ -112,7 +112,7 @@ Schedule::Shape for_run(Schedule::Shape shape, int64_t steps) {
   const auto fill = [](int64_t& number, int64_t value) {
     if (number == 0) number = std::max<int64_t>(1, value);
   };
-  if (auto* decay = std::get_if<StepDecay>(&shape)) fill(decay->every, steps / 3);
+  if (auto* decay = std::get_if<StepDecay>(&shape)) fill(decay->every, (steps + 2) / 3);
   if (auto* cosine = std::get_if<Cosine>(&shape)) fill(cosine->total, steps);
   if (auto* cycle = std::get_if<OneCycle>(&shape)) fill(cycle->total, steps);
   return shape;

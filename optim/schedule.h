@@ -26,7 +26,7 @@ struct StepDecay {
   double factor = 0.1;
   static constexpr auto fields() {
     return std::tuple{field("every", &StepDecay::every,
-                            "steps between two decays, >= 1; 0 for `fit`: a third of the run"),
+                            "steps between two decays, >= 1; 0: a third of the run of `fit`"),
                       field("factor", &StepDecay::factor, "factor of one decay, in (0, 1]")};
   }
   bool operator==(const StepDecay&) const = default;
@@ -39,11 +39,10 @@ struct Cosine {
   int64_t total = 0;
   double final_fraction = 0;
   static constexpr auto fields() {
-    return std::tuple{
-        field("total", &Cosine::total,
-              "steps of the run, including the warm-up, >= 1; 0 for `fit`: its own"),
-        field("final_fraction", &Cosine::final_fraction,
-              "rate at the end as a fraction of the base rate, in [0, 1]")};
+    return std::tuple{field("total", &Cosine::total,
+                            "steps of the run, including the warm-up, >= 1; 0: those of `fit`"),
+                      field("final_fraction", &Cosine::final_fraction,
+                            "rate at the end as a fraction of the base rate, in [0, 1]")};
   }
   bool operator==(const Cosine&) const = default;
 };
@@ -59,7 +58,7 @@ struct OneCycle {
   double final_divisor = 1e4;
   static constexpr auto fields() {
     return std::tuple{
-        field("total", &OneCycle::total, "steps of the run, >= 1; 0 for `fit`: its own"),
+        field("total", &OneCycle::total, "steps of the run, >= 1; 0: those of `fit`"),
         field("warm_fraction", &OneCycle::warm_fraction,
               "fraction of the steps in which the rate rises, in [0, 1]"),
         field("initial_divisor", &OneCycle::initial_divisor,
@@ -103,7 +102,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Returns the shape with the numbers of steps that are 0 set for a run of `steps`.
+/// Returns the shape with the numbers of steps that are 0 set for a run of `steps`;
+/// `learning_rate` refuses 0.
 Schedule::Shape for_run(Schedule::Shape shape, int64_t steps);
 
 /// Section of `schedule` for a checkpoint; its kind is the name of the shape.

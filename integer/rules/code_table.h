@@ -16,7 +16,7 @@ struct CodeTable {
   Tensor values;
   /// A code within the range of x for which the function returns NaN, which has no code.
   std::optional<int32_t> undefined;
-  bool undefined_from_zero = false;  ///< NaN for a code of a value that is not negative, too
+  bool undefined_from_zero = false;  ///< true if it is also NaN for a code of a value >= 0
 };
 
 /// Returns the numbers of a node that depends on no input: one, or one for each channel.

@@ -5,7 +5,7 @@
 #include <string_view>
 
 // For sources that use these instructions: QTAPE_HAS_CODE_PRODUCTS is defined as 1 if the
-// compiler supports them, QTAPE_HAS_NEON_DOT if it supports those that not every ARM has.
+// compiler supports them, QTAPE_HAS_NEON_DOT likewise for SDOT, which not every ARM has.
 #if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GNUC__)
 #define QTAPE_HAS_CODE_PRODUCTS 1
 #else

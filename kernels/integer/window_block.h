@@ -35,9 +35,9 @@ int32_t group_at(const Code* x) {
   return group;
 }
 
-/// Number of points and of output vectors that stay in registers, and the loops over them:
-/// lanes of a vector, `points` of a block with one vector and with two, and `loop<points,
-/// vectors>(const WindowBlock<Code>&)`. Specialised for each instruction set.
+/// For each instruction set: the lanes of a vector, `points` of a block with one vector and
+/// with two, as many as stay in registers, and `loop<points, vectors>(const
+/// WindowBlock<Code>&)`.
 template <class Code>
 struct WindowRegisters {
   static constexpr int64_t lanes = 1;

@@ -155,6 +155,30 @@ TEST_CASE("feed: heads are compared with the targets of their names, else in ord
   }
 }
 
+TEST_CASE("feed: an input of answers reads no target, whatever the losses compare it with") {
+  Network net;
+  const Value x = net.input("x", {1});
+  const Value y = linear(x, 1, {.label = "y"});
+  const Value far = mean(square(y - x));
+  Model model(y, far * 0.01 + loss::mean_squared_error(y));
+  model.set<float>("y.weight", std::vector<float>{2});
+  data::Dataset set;
+  set.add("data", Tensor::of<float>({2, 1}, std::vector<float>{1, 2}));
+  set.add_target("y", Tensor::of<float>({2, 1}, std::vector<float>{10, 20}));
+  CHECK(predict(model, set) == Tensor::of<float>({2, 1}, std::array{2.0f, 4.0f}));
+  // Relative to the target, not to x.
+  CHECK(score(model, set, MetricKind::MeanSquaredError) == (64 + 256) / 2);
+}
+
+TEST_CASE("feed: a column with the axes of the input comes before one with its elements") {
+  Network net;
+  const Model model(flatten(net.input("x", {2, 2})));
+  data::Dataset set;
+  set.add("features", Tensor::of<float>({1, 4}, std::array{1.0f, 2.0f, 3.0f, 4.0f}));
+  set.add("image", Tensor::of<float>({1, 2, 2}, std::array{5.0f, 6.0f, 7.0f, 8.0f}));
+  CHECK(predict(model, set) == Tensor::of<float>({1, 4}, std::array{5.0f, 6.0f, 7.0f, 8.0f}));
+}
+
 TEST_CASE("feed: an input with the name of a target gets no target") {
   Network net;
   const Model model(net.input("y", {2}) + 1.0);

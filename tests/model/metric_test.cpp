@@ -99,6 +99,25 @@ TEST_CASE("metric: an autoencoder is scored by its input, also where the data ha
   CHECK(evaluate(unknown, labelled, 1).score->metric == MetricKind::Accuracy);
 }
 
+TEST_CASE("metric: of several targets the first that fits, and that of the loss before these") {
+  Network net;
+  const Value x = net.input("x", {4});
+  const Value y = linear(x, 4);
+  data::Dataset set;
+  set.add("x", Tensor::of<float>({2, 4}, std::vector<float>(8)));
+  set.add_target("weight", Tensor::of<float>({2, 3}, std::vector<float>(6)));
+  set.add_target("clean", Tensor::of<float>({2, 4}, std::vector<float>(8)));
+  set.add_target("label", Tensor::of<int32_t>({2}, std::vector<int32_t>{0, 9}));
+  const auto column = [&](const Model& model) {
+    const auto choice = choose_metric(model.graph(), model.graph().answers()[0], set);
+    return choice ? set.columns()[choice->column].name : std::string();
+  };
+  CHECK(column(Model(y)) == "clean");
+  CHECK(column(Model(y, mean(square(y - net.input("teacher", {4}))) +
+                            loss::cross_entropy(y))) == "label");
+  CHECK(column(Model(y, mean(square(y - net.input("clean", {4}))))) == "clean");
+}
+
 TEST_CASE("metric: a program has that of its data") {
   Model model = regression();
   (void)fit(model, line(300), {.epochs = 20, .batch = 20, .threads = 1, .progress = false});

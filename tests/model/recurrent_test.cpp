@@ -10,6 +10,7 @@
 #include "qtape/engine/tape.h"
 #include "qtape/integer/rules/quantizer_of.h"
 #include "qtape/model/fit.h"
+#include "qtape/model/passes/cell_states.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/integer_nets.h"
@@ -274,6 +275,8 @@ TEST_CASE("recurrent: cell states and their products have bits of their own") {
     wide += codes_of(graph, id) == 65536 ? 1 : 0;
   }
   CHECK(wide == 3 * steps);
+  CHECK(has_cell_states(model.graph()));
+  CHECK(has_cell_states(graph));
   for (const Node& node : graph.nodes()) {
     if (!std::holds_alternative<Tanh>(node.op)) continue;
     const auto codes = preceding_quantizer(graph, node.operands[0]);
@@ -287,7 +290,7 @@ TEST_CASE("recurrent: bits of cell states without such states are refused") {
   Network net;
   const Model model(linear(gru(net.input("x", {steps, features}), hidden).back(), 2));
   CHECK(error_text<GraphError>([&] { (void)quantized(model.graph(), {.cell_bits = 16}); }) ==
-        "cell bits: the graph has no cell states of LSTM layers");
+        "cell bits: no cell state of an LSTM layer is without a quantizer");
 }
 
 TEST_CASE("recurrent: what does not fit is refused") {

@@ -178,6 +178,7 @@ TEST_CASE("schedule: numbers of steps that are 0 are those of a run") {
   CHECK(std::get<Cosine>(for_run(Cosine{.total = 7}, 90)).total == 7);
   CHECK(std::get<OneCycle>(for_run(OneCycle{}, 90)).total == 90);
   CHECK(std::get<StepDecay>(for_run(StepDecay{}, 90)).every == 30);
+  CHECK(std::get<StepDecay>(for_run(StepDecay{}, 100)).every == 34);
   CHECK(std::get<StepDecay>(for_run(StepDecay{}, 2)).every == 1);
   CHECK(for_run(ConstantRate{}, 90) == Schedule::Shape(ConstantRate{}));
 }

@@ -67,9 +67,9 @@ int32_t TfliteProgram::tensor_of(ProgramNodeId id) const {
   const auto found = tensors_[id];
   check(found.has_value(), "{} is {}", program_.name(id),
         program_[id].value.is_accumulators()
-            ? "accumulators, expected codes of an operator: quantize_answers gives an answer a "
-              "quantizer to calibrate"
-            : "floats, expected codes of an operator");
+            ? "accumulators, expected codes: quantize_answers adds a quantizer to an answer; "
+              "calibrate it"
+            : "floats, expected codes");
   return *found;
 }
 

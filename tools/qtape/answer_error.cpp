@@ -3,13 +3,20 @@
 #include <fmt/format.h>
 
 #include "qtape/core/printable.h"
+#include "qtape/model/passes/cell_states.h"
 
 namespace qtape::tool {
 
 namespace {
 
-constexpr std::string_view remedies =
-    "compare --observer all, give activations more bits (of LSTM layers --cell-bits), or train";
+// Fewer samples or classes may differ by chance.
+constexpr double least_changed = 3;
+
+std::string remedies(const Graph& graph) {
+  return fmt::format(
+      "compare --observer all, give activations more bits{}, or train",
+      has_cell_states(graph) ? " (cell states of LSTM layers: --cell-bits)" : "");
+}
 
 }  // namespace
 
@@ -23,7 +30,10 @@ AnswerErrorReport report_of(const AnswerComparison& comparison) {
       report.answer_error_axis = worst->axis;
     }
   }
-  if (const auto changed = comparison.changed()) report.changed_classes = changed->share;
+  if (const auto changed = comparison.changed()) {
+    report.changed_classes = changed->share;
+    report.changed = changed->number;
+  }
   return report;
 }
 
@@ -39,7 +49,7 @@ std::string answer_error_text(const AnswerErrorReport& report) {
   return text;
 }
 
-void warn_of_answer_error(const AnswerErrorReport& report) {
+void warn_of_answer_error(const AnswerErrorReport& report, const Graph& graph) {
   // Trained networks that keep their accuracy have up to 0.24.
   constexpr double max_error = 0.25;
   constexpr double max_changed = 0.05;
@@ -52,26 +62,30 @@ void warn_of_answer_error(const AnswerErrorReport& report) {
     fmt::print(
         "warning: {}'{}' differs from its values without quantizers by {:.3f} of their "
         "standard deviation (root mean square): {}\n",
-        column, printable(report.answer_error_output), *report.answer_error, remedies);
+        column, printable(report.answer_error_output), *report.answer_error, remedies(graph));
   }
-  if (report.changed_classes && *report.changed_classes > max_changed) {
+  if (report.changed_classes && *report.changed_classes > max_changed &&
+      static_cast<double>(report.changed) >= least_changed) {
     fmt::print("warning: {:.1f} % of classes differ from those without quantizers: {}\n",
-               100 * *report.changed_classes, remedies);
+               100 * *report.changed_classes, remedies(graph));
   }
 }
 
-void warn_of_score(const EvaluationReport& in_float, const EvaluationReport& quantized) {
+void warn_of_score(const EvaluationReport& in_float, const EvaluationReport& quantized,
+                   const Graph& graph) {
   if (!in_float.score || !quantized.score || in_float.metric != quantized.metric) return;
   // Networks that quantization suits lose up to 1.5 points of accuracy.
   constexpr double max_points = 3;
   constexpr double max_area = 0.03;
   const double lost = *in_float.score - *quantized.score;
-  const bool accuracy = in_float.metric == MetricKind::Accuracy && lost > max_points;
+  const double samples = lost / 100 * static_cast<double>(quantized.samples);
+  const bool accuracy = in_float.metric == MetricKind::Accuracy && lost > max_points &&
+                        samples > least_changed - 0.5;
   const bool area = in_float.metric == MetricKind::AreaUnderCurve && lost > max_area;
   if (!accuracy && !area) return;
   const Metric metric = metric_of(*in_float.metric);
   fmt::print("warning: {} falls from {} to {}: {}\n", metric.name, metric.text(*in_float.score),
-             metric.text(*quantized.score), remedies);
+             metric.text(*quantized.score), remedies(graph));
 }
 
 }  // namespace qtape::tool

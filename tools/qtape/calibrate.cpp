@@ -234,10 +234,10 @@ std::vector<std::string> observers_of(const CalibrateOptions& options) {
 /// Prints warnings and the scales of a calibration by one observer.
 void show_details(const Model& model, const data::Dataset& data,
                   const std::vector<NodeCalibration>& nodes, CalibrateReport& report) {
-  warn_of_answer_error(report.observers[0]);
-  warn_of_score(report.in_float, report.observers[0]);
-  warn_of_far_samples(model, data);
-  note_narrow_columns(model, data);
+  warn_of_answer_error(report.observers[0], model.graph());
+  warn_of_score(report.in_float, report.observers[0], model.graph());
+  warn_of_far_samples(model, data, report.samples);
+  note_narrow_columns(model, data, report.samples);
   for (const NodeCalibration& node : nodes) {
     report.quantizers.push_back(report_of(node));
     print(report.quantizers.back());
@@ -255,6 +255,7 @@ void calibrate_all(Model& model, const data::Split& data, const CalibrateOptions
   Evaluator evaluator(model.graph(), model.parameters(), options.threads);
   const BatchSource batches = batches_of(data.train, options.images);
   AnswerComparison comparison(model.graph());
+  comparison.leave_out(far_samples(model, data.test));
   evaluator.on_answers = [&](auto answers) { comparison.keep(answers); };
   report.in_float = tool::report_of(evaluator.run(data.test, mode::float_eval));
   evaluator.on_answers = [&](auto answers) { comparison.compare(answers); };

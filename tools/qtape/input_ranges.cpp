@@ -26,12 +26,12 @@ double max_error(const Shape& sample) {
 }
 
 /// Returns the relative error of each column of an input in a data set.
-std::vector<double> relative_errors(const data::Dataset& set, size_t column,
+std::vector<double> relative_errors(const data::Dataset& set, int64_t samples, size_t column,
                                     const Shape& sample, QParams<double> qparams,
                                     CodeLimits limits) {
   std::vector<RelativeError> columns(static_cast<size_t>(sample.rank() == 0 ? 1 : sample[-1]));
   std::vector<float> values(static_cast<size_t>(sample.elements()));
-  for (int64_t i = 0; i < std::min(set.size(), max_compared); ++i) {
+  for (int64_t i = 0; i < std::min({set.size(), samples, max_compared}); ++i) {
     set.read(column, i, std::span(values));
     for (size_t k = 0; k < values.size(); ++k) {
       const double x = double{values[k]};
@@ -75,29 +75,55 @@ std::vector<QuantizedInput> quantized_inputs(const Model& model, const data::Dat
   return made;
 }
 
-/// Returns the largest magnitude of each sample.
-std::vector<float> magnitudes(const QuantizedInput& input, const data::Dataset& set) {
-  std::vector<float> found;
+/// Samples of which an input has values far from those of all others.
+struct FarSamples {
+  std::vector<int64_t> samples = {};  // in order
+  float usual = 0;                    // largest magnitude of all others
+  float largest = 0;
+};
+
+FarSamples find_far(const QuantizedInput& input, const data::Dataset& set, int64_t samples) {
+  constexpr int64_t least = 20;
+  constexpr int64_t few = 100;
+  constexpr float far = 10;
+  const int64_t count = std::min(set.size(), samples);
+  if (count < least) return {};
+  std::vector<float> all;
   std::vector<float> values(static_cast<size_t>(input.sample.elements()));
-  for (int64_t i = 0; i < std::min(set.size(), max_compared); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     set.read(input.column, i, std::span(values));
-    float most = 0;
+    float& most = all.emplace_back(0.0f);
     for (const float each : values) {
       if (std::isfinite(each)) most = std::max(most, std::fabs(each));
     }
-    found.push_back(most);
+  }
+  std::vector<float> sorted = all;
+  std::ranges::sort(sorted);
+  FarSamples found;
+  found.usual = sorted[static_cast<size_t>(count - 1 - std::max<int64_t>(1, count / few))];
+  found.largest = sorted.back();
+  for (int64_t i = 0; i < count && found.usual > 0; ++i) {
+    if (all[static_cast<size_t>(i)] > far * found.usual) found.samples.push_back(i);
   }
   return found;
 }
 
+/// Returns the largest magnitude that a quantizer represents.
+double reach_of(const Model& model, NodeId quantizer) {
+  const QParams<double> q = qparams(model.graph(), model.parameters(), quantizer)[0];
+  const CodeLimits limits = grid_of(model.graph(), quantizer).limits;
+  return q.scale * std::max(std::fabs(limits.q_min - q.zero_point),
+                            std::fabs(limits.q_max - q.zero_point));
+}
+
 }  // namespace
 
-void note_narrow_columns(const Model& model, const data::Dataset& set) {
+void note_narrow_columns(const Model& model, const data::Dataset& set, int64_t samples) {
   for (const QuantizedInput& input : quantized_inputs(model, set)) {
     const QParams<double> qparams =
         qtape::qparams(model.graph(), model.parameters(), input.quantizer)[0];
     const std::vector<double> errors =
-        relative_errors(set, input.column, input.sample, qparams,
+        relative_errors(set, samples, input.column, input.sample, qparams,
                         grid_of(model.graph(), input.quantizer).limits);
     const double limit = max_error(input.sample);
     const auto count = std::ranges::count_if(errors, [&](double each) { return each > limit; });
@@ -112,24 +138,26 @@ void note_narrow_columns(const Model& model, const data::Dataset& set) {
   }
 }
 
-void warn_of_far_samples(const Model& model, const data::Dataset& set) {
-  constexpr size_t least = 20;
-  constexpr size_t few = 100;
-  constexpr float far = 10;
+std::vector<int64_t> far_samples(const Model& model, const data::Dataset& set) {
+  std::set<int64_t> found;
   for (const QuantizedInput& input : quantized_inputs(model, set)) {
-    const std::vector<float> all = magnitudes(input, set);
-    if (all.size() < least) continue;
-    std::vector<float> sorted = all;
-    std::ranges::sort(sorted);
-    const float usual = sorted[sorted.size() - 1 - std::max<size_t>(1, sorted.size() / few)];
-    const auto largest = std::ranges::max_element(all);
-    if (!(usual > 0) || *largest <= far * usual) continue;
+    const FarSamples far = find_far(input, set, set.size());
+    found.insert(far.samples.begin(), far.samples.end());
+  }
+  return {found.begin(), found.end()};
+}
+
+void warn_of_far_samples(const Model& model, const data::Dataset& set, int64_t samples) {
+  for (const QuantizedInput& input : quantized_inputs(model, set)) {
+    const FarSamples far = find_far(input, set, samples);
+    // Some observers leave far values out of the range.
+    if (far.samples.empty() || reach_of(model, input.quantizer) < far.largest / 2) continue;
     console::print(
-        "warning: sample {} has values up to {:.3g} of input '{}', all but {} of {} samples up "
-        "to {:.3g}: they share the codes of one scale: remove it, or compare --observer all\n",
-        largest - all.begin(), *largest, printable(input.label),
-        std::ranges::count_if(all, [&](float each) { return each > usual; }), all.size(),
-        usual);
+        "warning: input '{}': values of {} of {} samples reach {:.3g} (the first is sample {}), "
+        "those of all others stay within {:.3g}; one scale covers all: remove such samples, or "
+        "compare --observer all\n",
+        printable(input.label), far.samples.size(), std::min(set.size(), samples), far.largest,
+        far.samples[0], far.usual);
   }
 }
 

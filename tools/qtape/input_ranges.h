@@ -1,6 +1,9 @@
 // Errors of the columns of inputs by their quantizers.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "qtape/data/dataset.h"
 #include "qtape/model/model.h"
 
@@ -8,13 +11,17 @@ namespace qtape::tool {
 
 /// Prints the inputs of which a column, an index of the last axis, is changed too much by the
 /// quantizer that reads the input, relative to its standard deviation: one scale serves all
-/// columns, so columns of other units lose what they vary by. Reads at most 1000 samples.
-/// Columns that do not vary do not count.
-void note_narrow_columns(const Model& model, const data::Dataset& set);
+/// columns, so columns of other units lose what they vary by. Reads the first `samples`, at
+/// most 1000. Columns that do not vary do not count.
+void note_narrow_columns(const Model& model, const data::Dataset& set, int64_t samples);
 
-/// Warns of inputs of which few samples, at most one of 100, have values that are more than ten
-/// times as large as those of all others: they set the scale of its quantizer. Reads at most
-/// 1000 samples.
-void warn_of_far_samples(const Model& model, const data::Dataset& set);
+/// Returns the samples, in order, with values of an input that are more than ten times as large
+/// as those of all others. These are at most one of 100, but at least one; of fewer than 20
+/// samples there are none.
+std::vector<int64_t> far_samples(const Model& model, const data::Dataset& set);
+
+/// Warns of such samples among the first `samples`, with which quantizers were calibrated, if
+/// they set the scale of the input.
+void warn_of_far_samples(const Model& model, const data::Dataset& set, int64_t samples);
 
 }  // namespace qtape::tool

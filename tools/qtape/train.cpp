@@ -289,7 +289,8 @@ Model with_new_quantizers(const Model& model, const QuantizationRecipe& recipe,
   Model result =
       quantized(model, recipe, data.train, default_calibration_samples, command.threads);
   judge_quantized(result.graph(), command.recipe.float_parts, report);
-  note_narrow_columns(result, data.train);
+  warn_of_far_samples(result, data.train, default_calibration_samples);
+  note_narrow_columns(result, data.train, default_calibration_samples);
   note(score_of("with its quantizers calibrated", result, command, data.test), report,
        report.score_calibrated, report.accuracy_calibrated);
   return result;
