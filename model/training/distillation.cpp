@@ -79,7 +79,8 @@ Teacher::Teacher(const Distillation& distillation, const data::Dataset& dataset,
                                              .threads = threads,
                                              .constant_parameters = true,
                                              .shards = shards});
-  feed_ = std::make_unique<Feed>(inputs_of(*tape_), dataset);
+  feed_ = naming<ArgumentError>(
+      "teacher", [&] { return std::make_unique<Feed>(inputs_of(*tape_), dataset); });
 }
 
 void Teacher::answer(std::span<const int64_t> samples, int64_t step,
