@@ -135,11 +135,11 @@ TEST_CASE("feed: heads are compared with the targets of their names, else in ord
   Model model({a, b}, first + second);
   model.set<float>("a.weight", std::vector<float>{1});
   model.set<float>("b.weight", std::vector<float>{2});
-  for (const auto& [one, two] : {std::pair("b", "a"), std::pair("a", "b")}) {
-    CAPTURE(one);
+  for (const std::array names : {std::array{"b", "a"}, std::array{"a", "b"}}) {
+    CAPTURE(names[0]);
     data::Dataset set;
     set.add("x", Tensor::of<float>({2, 1}, std::vector<float>{1, 2}));
-    for (const char* name : {one, two}) {
+    for (const char* name : names) {
       const float factor = *name == 'a' ? 1 : 2;
       set.add_target(name, Tensor::of<float>({2, 1}, std::vector<float>{factor, 2 * factor}));
     }

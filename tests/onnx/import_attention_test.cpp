@@ -352,13 +352,13 @@ TEST_CASE("onnx: values that are stacked before the samples") {
   const Numbers x = drawn(2 * 3, 5);  // two samples [3]
   OnnxModel model({-1, 3});
   model.node("Relu", {"x"}, {"a"}).node("Neg", {"x"}, {"b"});
-  for (const char* each : {"a", "b"}) {
-    model.node("Unsqueeze", {each, ints({0})}, {std::string(each) + "1"});
+  for (const char* value : {"a", "b"}) {
+    model.node("Unsqueeze", {value, ints({0})}, {std::string(value) + "1"});
   }
   model.node("Concat", {"a1", "b1"}, {"all"}).with("axis", 0);
   model.node("ReduceMean", {"all"}).with("axes", Extents{0}).with("keepdims", 0);
   std::vector<double> expected;
-  for (const float each : x) expected.push_back((std::max(each, 0.0f) - double{each}) / 2);
+  for (const float value : x) expected.push_back((std::max(value, 0.0f) - double{value}) / 2);
   check_close(answer(model, x, 2), expected);
 }
 
