@@ -74,6 +74,14 @@ NamedTensors* several_arrays(Values& values) {
   return all == nullptr || all->size() < 2 ? nullptr : all;
 }
 
+/// Returns the name of a single array of a file of named arrays; empty for others.
+std::string name_of(const std::string& place, const Values& values) {
+  const std::string file = array_file_of(place);
+  if (file != place) return place.substr(file.size() + 1);
+  const auto* all = std::get_if<NamedTensors>(&values);
+  return all != nullptr && all->size() == 1 ? all->front().name : std::string();
+}
+
 template <class Adds>
 void add(const std::string& place, Samples samples, const Adds& adds) {
   try {
@@ -142,9 +150,14 @@ struct Placed {
 
   bool is_of(const WantedInput& each) const { return data::is_of(name, each, wanted); }
 
+  /// True for an array of a program with its channels first, which is not moved.
+  bool stays() const {
+    return std::ranges::any_of(
+        wanted, [&](const WantedInput& each) { return is_of(each) && each.channels_first; });
+  }
   Fit fit() const {
     const Shape& shape = type_of(values).shape;
-    if (!has_channels || shape.rank() < 3) return Fit::AsTheyAre;
+    if (!has_channels || stays() || shape.rank() < 3) return Fit::AsTheyAre;
     Fit found = Fit::AsTheyAre;
     for (const WantedInput& each : wanted) {
       if (!is_of(each)) continue;
@@ -157,7 +170,7 @@ struct Placed {
   /// that have others with their channels moved.
   bool only_last() const {
     const Shape& shape = type_of(values).shape;
-    if (!has_channels || shape.rank() < 3 || fit() != Fit::AsTheyAre) return false;
+    if (!has_channels || stays() || shape.rank() < 3 || fit() != Fit::AsTheyAre) return false;
     return std::ranges::any_of(wanted, [&](const WantedInput& each) {
       return is_of(each) && each.sample == shape.without_first() &&
              large(each.sample.extents()).size() >= 2;
@@ -186,6 +199,7 @@ void unflatten(Placed& each) {
   const auto places = sample->extents().first(static_cast<size_t>(sample->rank() - 1));
   extents.insert(extents.end(), places.begin(), places.end());
   each.values = with_shape(std::move(each.values), Shape(extents));
+  each.has_channels = true;
 }
 
 /// True for flat samples with several channels at several positions, in an order that cannot be
@@ -222,6 +236,7 @@ std::vector<size_t> channels_first(const std::vector<Placed>& all, bool first,
                            each.place, to_string(shape.without_first()));
     const bool image = each.wanted.empty() ? shape.rank() >= 3 : shape.rank() >= 4;
     const bool decided = first || deciding(all, shape.rank(), true) != nullptr;
+    if (each.stays()) continue;
     if (fit == Fit::ChannelsFirst || (first && image && each.has_channels) ||
         (decided && fit == Fit::Both)) {
       found.push_back(i);
@@ -338,6 +353,14 @@ void place_targets(std::vector<Placed>& all, const std::string& targets,
     all.push_back({from, name, column, std::move(values), answers, true, channels});
   };
   Values values = read_values(targets);
+  const std::string own = answers.size() > 1 ? name_of(targets, values) : std::string();
+  const auto named = std::ranges::find_if(answers, [&](const WantedInput& each) {
+    return !own.empty() && (each.name == own || each.other_name == own);
+  });
+  if (named != answers.end()) {
+    return place(targets, named->name, named->name + ".target",
+                 single_samples(targets, std::move(values)));
+  }
   NamedTensors* several = answers.size() > 1 ? several_arrays(values) : nullptr;
   if (several == nullptr) {
     const bool taken = std::ranges::count(all, "y", &Placed::column) > 0;

@@ -24,12 +24,12 @@ Dataset idx(const std::string& images_path, const std::string& labels_path,
             int64_t classes = 10);
 
 /// Reads the four MNIST files {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte
-/// of `directory`, with 10 classes. Each may be plain or have the suffix `.gz`; plain is
-/// preferred.
+/// of `directory`, with labels of `classes` classes. Each may be plain or have the suffix
+/// `.gz`; plain is preferred.
 ///
 /// Throws as `idx` does, IoError that names the first missing file, and FormatError if training
 /// and test images differ in size.
-Split mnist(const std::string& directory);
+Split mnist(const std::string& directory, int64_t classes = 10);
 
 /// Returns the paths of the files that `arrays` reads for an argument: its file, or the `.npy`
 /// files of a folder; none for an empty string.
@@ -61,6 +61,8 @@ struct WantedInput {
   std::string other_name = {};  ///< alternative name of its array
   DType dtype = DType::F32;
   bool has_channels = true;  ///< false: the last axis holds positions; arrays are not moved
+  /// The sample has its channels first, as in programs with layout nchw; arrays are not moved.
+  bool channels_first = false;
 };
 
 /// Position of the channels in a sample.

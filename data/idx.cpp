@@ -169,9 +169,9 @@ struct Pair {
 constexpr Pair train_files = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
 constexpr Pair test_files = {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
-Dataset read_pair(const std::string& directory, const Pair& names) {
+Dataset read_pair(const std::string& directory, const Pair& names, int64_t classes) {
   const std::string images = find_file(path_in(directory, names.images));
-  return idx(images, find_file(path_in(directory, names.labels)));
+  return idx(images, find_file(path_in(directory, names.labels)), classes);
 }
 
 Dataset read_idx(const std::string& images_path, const std::string& labels_path,
@@ -207,8 +207,9 @@ Dataset idx(const std::string& images_path, const std::string& labels_path, int6
                 [&] { return read_idx(images_path, labels_path, classes); });
 }
 
-Split mnist(const std::string& directory) {
-  Split split = {read_pair(directory, train_files), read_pair(directory, test_files)};
+Split mnist(const std::string& directory, int64_t classes) {
+  Split split = {read_pair(directory, train_files, classes),
+                 read_pair(directory, test_files, classes)};
   const Shape train = split.train.columns()[0].sample.shape;
   const Shape test = split.test.columns()[0].sample.shape;
   require<FormatError>(train == test,

@@ -10,7 +10,10 @@
 
 namespace qtape::data {
 
-std::string first_non_finite(const Dataset& dataset) {
+namespace {
+
+template <class Matches>
+std::string first_with(const Dataset& dataset, const Matches& matches) {
   const std::span<const Column> columns = dataset.columns();
   std::vector<float> values;
   for (int64_t sample = 0; sample < dataset.size(); ++sample) {
@@ -18,14 +21,23 @@ std::string first_non_finite(const Dataset& dataset) {
       if (!is_float(columns[k].sample.dtype)) continue;
       values.resize(static_cast<size_t>(columns[k].sample.elements()));
       dataset.read(k, sample, std::span(values));
-      const auto found =
-          std::ranges::find_if_not(values, [](float v) { return std::isfinite(v); });
+      const auto found = std::ranges::find_if(values, matches);
       if (found == values.end()) continue;
       return fmt::format("; element {} of '{}' in sample {} of the data is {}",
                          found - values.begin(), printable(columns[k].name), sample, *found);
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::string first_non_finite(const Dataset& dataset) {
+  return first_with(dataset, [](float v) { return !std::isfinite(v); });
+}
+
+std::string first_nan(const Dataset& dataset) {
+  return first_with(dataset, [](float v) { return std::isnan(v); });
 }
 
 }  // namespace qtape::data

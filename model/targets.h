@@ -20,8 +20,8 @@ std::vector<size_t> target_columns(const data::Dataset& dataset);
 std::vector<std::string> names_of_answers(const Graph& graph);
 std::vector<std::string> names_of_answers(const IntegerProgram& program);
 
-/// Returns for each answer the targets that it may be compared with: the one with its name,
-/// otherwise, with as many targets as answers, the next one without the name of another answer.
+/// Returns for each answer the targets that it may be compared with: the one with its name or
+/// with `.target` after it, otherwise, with as many targets as answers, the next one without the name of another answer.
 /// With another number of targets, all of the rest for the first answer and none for the
 /// others.
 std::vector<std::vector<size_t>> targets_of(const data::Dataset& dataset,

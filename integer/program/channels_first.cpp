@@ -14,6 +14,9 @@
 namespace qtape {
 namespace {
 
+/// Returns the label of the values of an input or output with the channels last.
+std::string label_of_last(const std::string& label) { return label + ".channels_last"; }
+
 /// Copies a program and moves the channels of its inputs and outputs.
 class Mover {
  public:
@@ -74,7 +77,7 @@ class Mover {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  std::string last_label(ProgramNodeId id) const { return from_[id].label + ".channels_last"; }
+  std::string last_label(ProgramNodeId id) const { return label_of_last(from_[id].label); }
   /// Adds `copy`, the input or its codes of [n, c, h, w], as [n, h, w, c].
   ProgramNodeId to_last(ProgramNodeId input, ProgramNodeId copy) {
     std::vector<int> last = axes(input);
@@ -128,5 +131,10 @@ class Mover {
 }  // namespace
 
 IntegerProgram channels_first(const IntegerProgram& program) { return Mover(program).run(); }
+
+bool has_channels_first(const IntegerProgram& program, ProgramNodeId id) {
+  const std::string& label = program[id].label;
+  return !label.empty() && program.find(label_of_last(label)).has_value();
+}
 
 }  // namespace qtape

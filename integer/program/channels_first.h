@@ -13,4 +13,7 @@ namespace qtape {
 /// scale per channel, whose last axis must be that of the channels.
 IntegerProgram channels_first(const IntegerProgram& program);
 
+/// True for an input or output of such a program whose channels were moved.
+bool has_channels_first(const IntegerProgram& program, ProgramNodeId id);
+
 }  // namespace qtape

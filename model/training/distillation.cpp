@@ -1,10 +1,15 @@
 #include "qtape/model/training/distillation.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "qtape/engine/labels.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/targets.h"
 
 namespace qtape {
 namespace {
@@ -24,6 +29,14 @@ int64_t classes_of(const Graph& graph, NodeId answer, const char* who) {
   return type.shape[1];
 }
 
+/// Returns the scores divided by the temperature. A single one is the logit of class 1 of two,
+/// so that of class 0 is 0.
+NodeId cooled(Graph& graph, NodeId answer, double temperature) {
+  const NodeId scores = add_factor(graph, answer, 1 / temperature);
+  if (graph[answer].type.shape[1] > 1) return scores;
+  return graph.add(Concat{.axis = 1}, {add_factor(graph, scores, 0), scores});
+}
+
 /// True if the loss compares classes or logarithms of probabilities.
 bool compares_probabilities(const Graph& graph, NodeId loss) {
   const std::vector<bool> needed = needed_for(graph, std::span(&loss, 1));
@@ -40,6 +53,13 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
                          const Distillation& distillation) {
   const auto& [teacher, temperature, share] = distillation;
   require<ArgumentError>(teacher != nullptr, "distillation: there is no teacher");
+  for (const auto& [who, answers] :
+       {std::pair("student", names_of_answers(graph)),
+        std::pair("teacher", names_of_answers(teacher->graph()))}) {
+    require<ArgumentError>(answers.size() == 1,
+                           "distillation: the {} has {} answers, '{}', expected one", who,
+                           answers.size(), fmt::join(answers, "', '"));
+  }
   require<ArgumentError>(std::isfinite(temperature) && temperature > 0,
                          "distillation: temperature must be finite and > 0, got {}",
                          temperature);
@@ -55,13 +75,13 @@ DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
                          "teacher teaches classes");
   DistilledGraph result{.graph = graph, .loss = {}, .probabilities = {}};
   Graph& grown = result.graph;
-  result.probabilities =
-      grown.add(Input{.shape = graph[answer].type.shape}, {}, unused_label(grown, "teacher"));
-  const NodeId logs =
-      grown.add(LogSoftmax{.axis = -1}, {add_factor(grown, answer, 1 / temperature)});
+  const NodeId scores = cooled(grown, answer, temperature);
+  const Shape shape = grown[scores].type.shape;
+  result.probabilities = grown.add(Input{.shape = shape}, {}, unused_label(grown, "teacher"));
+  const NodeId logs = grown.add(LogSoftmax{.axis = -1}, {scores});
   const NodeId mean = grown.add(Mean{}, {grown.add(Mul{}, {result.probabilities, logs})});
   // Mean also averages over classes.
-  const double factor = -share * temperature * temperature * static_cast<double>(classes);
+  const double factor = -share * temperature * temperature * static_cast<double>(shape[1]);
   result.loss =
       grown.add(Add{}, {add_factor(grown, loss, 1 - share), add_factor(grown, mean, factor)});
   return result;
@@ -71,9 +91,9 @@ Teacher::Teacher(const Distillation& distillation, const data::Dataset& dataset,
                  const Shards& shards, int threads, std::span<float> probabilities)
     : probabilities_(probabilities) {
   Graph graph = distillation.teacher->graph().with_batch(rows);
-  const NodeId cooled =
-      add_factor(graph, distillation.teacher->answer(), 1 / distillation.temperature);
-  output_ = graph.add(Softmax{.axis = -1}, {cooled});
+  output_ =
+      graph.add(Softmax{.axis = -1},
+                {cooled(graph, distillation.teacher->answer(), distillation.temperature)});
   tape_ = std::make_unique<Tape>(graph, distillation.teacher->parameters(),
                                  TapeOptions{.outputs = {output_},
                                              .threads = threads,

@@ -17,6 +17,7 @@ class Feed;
 ///   loss = (1 - share) own loss
 ///          - share T^2 mean over samples of sum_c p_c log softmax(s / T)_c
 ///
+/// A single logit is that of class 1 of two classes; that of class 0 is 0.
 /// Hinton, Vinyals and Dean, arXiv 1503.02531; for quantized students Mishra and Marr, arXiv
 /// 1711.05852.
 struct Distillation {
@@ -30,12 +31,12 @@ struct Distillation {
 struct DistilledGraph {
   Graph graph;
   NodeId loss;           ///< a scalar: start of the gradients
-  NodeId probabilities;  ///< the input for p, f32 [batch, classes]
+  NodeId probabilities;  ///< the input for p, f32 [batch, c]
 };
 
 /// Returns `graph` with the nodes of the distillation loss appended. Throws ArgumentError for
-/// settings out of range, and if student and teacher do not both answer [batch, classes] with
-/// the same number of classes.
+/// settings out of range, and if student and teacher do not both have one answer,
+/// [batch, classes], with the same number of classes.
 DistilledGraph distilled(const Graph& graph, NodeId answer, NodeId loss,
                          const Distillation& distillation);
 

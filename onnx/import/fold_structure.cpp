@@ -19,6 +19,7 @@ struct StructureFolds : FoldOperators {
   void split();
   void slice();
   void gather();
+  void gather_nd();
 
   void give_reshaped(const std::vector<int64_t>& extents);
 };
@@ -304,6 +305,43 @@ void StructureFolds::gather() {
   give_constant(std::move(result));
 }
 
+void StructureFolds::gather_nd() {
+  const OnnxConstant& from = input(0);
+  const OnnxConstant& indices = input(1);
+  require<FormatError>(!indices.is_float, "indices must be integers");
+  require<FormatError>(node.integer("batch_dims", 0) == 0, "batch_dims must be 0");
+  require<FormatError>(from.batch_axis < 0 && indices.batch_axis < 0,
+                       "it would select samples");
+  const int rank = indices.shape.rank();
+  const int64_t axes = rank > 0 ? indices.shape[-1] : 0;
+  require<FormatError>(axes >= 1 && axes <= from.shape.rank(),
+                       "indices of {} select axes of {}", to_string(indices.shape),
+                       to_string(from.shape));
+  const auto leading = static_cast<int>(axes);
+  std::vector<int64_t> extents = extents_of(indices.shape);
+  extents.pop_back();
+  int64_t block = 1;  // elements for each index
+  for (int k = leading; k < from.shape.rank(); ++k) {
+    extents.push_back(from.shape[k]);
+    block *= from.shape[k];
+  }
+  const Shape shape = room_for(extents);
+  std::vector<size_t> places;
+  places.reserve(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < indices.integers.size(); i += static_cast<size_t>(leading)) {
+    int64_t first = 0;
+    for (int k = 0; k < leading; ++k) {
+      const int64_t each = indices.integers[i + static_cast<size_t>(k)], extent = from.shape[k];
+      require<FormatError>(each >= -extent && each < extent, "index {} is out of range for {}",
+                           onnx_number(each), extent);
+      first = first * extent + (each < 0 ? each + extent : each);
+    }
+    for (int64_t k = 0; k < block; ++k)
+      places.push_back(static_cast<size_t>(first * block + k));
+  }
+  give_places(from, extents, places);
+}
+
 namespace {
 
 constexpr OnnxOperator structure_rows[] = {{"Size", convert<&StructureFolds::size>},
@@ -316,7 +354,8 @@ constexpr OnnxOperator structure_rows[] = {{"Size", convert<&StructureFolds::siz
                                            {"Concat", convert<&StructureFolds::concat>},
                                            {"Split", convert<&StructureFolds::split>},
                                            {"Slice", convert<&StructureFolds::slice>},
-                                           {"Gather", convert<&StructureFolds::gather>}};
+                                           {"Gather", convert<&StructureFolds::gather>},
+                                           {"GatherND", convert<&StructureFolds::gather_nd>}};
 
 }  // namespace
 

@@ -205,7 +205,7 @@ void OnnxImporter::add_node(int64_t index, const OnnxNode& node) {
     return add_branch(index, node, *branch);
   }
   std::vector<std::string> reasons;
-  if (attempt(node, reasons) || add_with_samples(node)) return;
+  if (attempt(node, reasons) || add_with_one_row(node) || add_with_samples(node)) return;
   refuse_node(index, node, fmt::format("{}", fmt::join(reasons, ", ")));
 }
 

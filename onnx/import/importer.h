@@ -227,6 +227,10 @@ class OnnxImporter {
   /// Adds a node, or returns false and why it cannot be read. Outputs of a node that reads
   /// unknown values become unknown.
   bool attempt(const OnnxNode& node, std::vector<std::string>& reasons);
+  /// Adds a node of a file with a fixed batch that cannot read a constant with equal rows for
+  /// all samples, with one of the rows. Returns false, without a change, if there is no such
+  /// constant or the node cannot be read either.
+  bool add_with_one_row(const OnnxNode& node);
   /// Adds a node that cannot read a constant, with values that hold the constant for each
   /// sample. Returns false, without a change, if there is no such constant or the node cannot
   /// be read either.

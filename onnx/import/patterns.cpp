@@ -291,11 +291,26 @@ class LocalResponses {
   OnnxGraphView& view_;
 };
 
+/// Makes casts of floats to the type of a value, which exports that are not optimized put
+/// around each number, the number itself.
+void drop_casts(OnnxGraphView& view) {
+  for (int i = 0; i < view.graph().node_size(); ++i) {
+    const onnx::NodeProto& node = view.graph().node(i);
+    if (node.op_type() != "CastLike" || !node.domain().empty() || node.input_size() != 2 ||
+        !view.number(node.input(0))) {
+      continue;
+    }
+    const std::string number = node.input(0);
+    (void)view.replace(i, "Identity", {number});
+  }
+}
+
 }  // namespace
 
 void fuse_patterns(onnx::GraphProto& graph) {
   merge_equal_nodes(graph);
   OnnxGraphView view(graph);
+  drop_casts(view);
   Activations(view).run();
   Choices(view).run();
   LocalResponses(view).run();

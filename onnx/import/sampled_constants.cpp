@@ -75,6 +75,31 @@ std::optional<std::pair<int, int64_t>> OnnxImporter::samples_of(const OnnxNode& 
   return fits ? std::optional(std::pair(0, other->shape[0])) : std::nullopt;
 }
 
+bool OnnxImporter::add_with_one_row(const OnnxNode& node) {
+  if (declared_batch_ <= 1) return false;
+  std::map<std::string, OnnxConstant> whole;
+  for (int k = 0; k < node.inputs(); ++k) {
+    const OnnxConstant* constant = find_constant(node.input(k));
+    if (constant == nullptr || !constant->is_float || constant->unknown || constant->codes ||
+        constant->batch_axis >= 0 || constant->shape.rank() < 2 ||
+        !repeats(*constant, 1, declared_batch_)) {
+      continue;
+    }
+    std::vector<int64_t> shape(constant->shape.extents().begin(),
+                               constant->shape.extents().end());
+    shape[0] = 1;
+    OnnxConstant row{.shape = Shape(shape), .is_float = true, .batch_axis = 0};
+    row.floats.assign(constant->floats.begin(),
+                      constant->floats.begin() + row.shape.elements());
+    whole.insert_or_assign(node.input(k), std::exchange(constants_.at(node.input(k)), row));
+  }
+  std::vector<std::string> reasons;
+  const bool added = !whole.empty() && attempt(node, reasons);
+  // Other nodes may read all rows.
+  for (auto& [name, constant] : whole) constants_.insert_or_assign(name, std::move(constant));
+  return added;
+}
+
 bool OnnxImporter::add_with_samples(const OnnxNode& node) {
   std::map<std::string, OnnxConstant> replaced;
   std::vector<std::string> reasons;

@@ -49,6 +49,19 @@ int64_t declared_rows(const OnnxValue& a, const std::vector<int64_t>& shape, int
   return known && onnx_product(first) == before && all % rows == 0 ? rows : 0;
 }
 
+/// Returns the axis of the only open extent if the axes before it hold what is before the batch
+/// of `a`, so that it counts samples.
+BatchPlace open_axis(const OnnxValue& a, const std::vector<int64_t>& shape) {
+  const auto open = std::ranges::find(shape, -1);
+  if (open == shape.end() || std::find(open + 1, shape.end(), -1) != shape.end()) return {};
+  const auto [before, all] = products_around(a);
+  const int64_t rest = onnx_product(std::span(open + 1, shape.end()));
+  if (onnx_product(std::span(shape.begin(), open)) != before || rest <= 0 || all % rest != 0) {
+    return {};
+  }
+  return {static_cast<int>(open - shape.begin()), all / rest};
+}
+
 /// Finds the axis of the batch, and replaces extents of 0 by those of `a`. Throws
 /// OnnxMixedSamples if there is not exactly one.
 BatchPlace find_batch(const OnnxValue& a, std::vector<int64_t>& shape, bool literal,
@@ -68,6 +81,7 @@ BatchPlace find_batch(const OnnxValue& a, std::vector<int64_t>& shape, bool lite
                               extents_text(a.shape), extents_text(shape));
     found = {k, rows};
   }
+  if (found.axis < 0) found = open_axis(a, shape);
   require<OnnxMixedSamples>(found.axis >= 0, "reshaping to {} would mix samples",
                             extents_text(shape));
   return found;

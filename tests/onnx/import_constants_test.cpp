@@ -53,6 +53,49 @@ TEST_CASE("onnx: masks that are triangles of constants") {
   CHECK(cut(false, 99) == counted(12));
 }
 
+TEST_CASE("onnx: elements of constants by several indices") {
+  const auto selected = [](const Extents& extents, const std::vector<int64_t>& indices,
+                           const Extents& shape) {
+    return answer(OnnxModel({-1, 4})
+                      .node("GatherND",
+                            {floats({2, 3, 2}, counted(12)),
+                             codes(extents, indices, onnx::TensorProto::INT64)},
+                            {"table"})
+                      .node("Reshape", {"table", ints(shape)}, {"row"})
+                      .node("Add", {"x", "row"}),
+                  Numbers(4, 0), 1);
+  };
+  CHECK(selected({2, 2}, {0, 2, 1, -1}, {1, 4}) == Numbers{5, 6, 11, 12});
+  CHECK(selected({4, 3}, {0, 0, 1, 1, 2, 0, 1, 0, 1, 0, 1, 1}, {1, 4}) == Numbers{2, 11, 8, 4});
+  const auto refused = [](const Extents& extents, const std::vector<int64_t>& indices) {
+    return error_of(OnnxModel({-1, 4})
+                        .node("GatherND",
+                              {floats({2, 2}, counted(4)),
+                               codes(extents, indices, onnx::TensorProto::INT64)},
+                              {"row"})
+                        .node("Add", {"x", "row"}));
+  };
+  const std::string place = "m.onnx: node 'the GatherND' (GatherND): ";
+  CHECK(refused({1, 2}, {0, 2}).starts_with(place + "index 2 is out of range for 2"));
+  CHECK(refused({1, 3}, {0, 1, 1})
+            .starts_with(place + "indices of [1, 3] select axes of [2, 2]"));
+}
+
+TEST_CASE("onnx: constants with equal rows for a fixed batch count as one row") {
+  const auto sum = [](const Numbers& rows) {
+    return OnnxModel({2, 2}).node("Add", {"x", floats({2, 2}, rows)});
+  };
+  CHECK(answer(sum({5, 6, 5, 6}).imported(), Numbers{1, 2, 3, 4, 5, 6}, 3) ==
+        Numbers{6, 8, 8, 10, 10, 12});
+  CHECK(error_of(sum({5, 6, 5, 7})) ==
+        "m.onnx: node 'the Add' (Add): 'c1' of [2, 2] does not broadcast to [1, 2]");
+  const SavedModel joined = OnnxModel({2, 1})
+                                .node("Concat", {"x", floats({2, 2}, {5, 6, 5, 6})})
+                                .with("axis", 1)
+                                .imported();
+  CHECK(answer(joined, Numbers{1, 2, 3}, 3) == Numbers{1, 5, 6, 2, 5, 6, 3, 5, 6});
+}
+
 TEST_CASE("onnx: constants of a Concat that do not fit are refused") {
   const auto refused = [](const Extents& extents, const Numbers& values, int64_t axis) {
     return error_of(OnnxModel({-1, 2, 3})

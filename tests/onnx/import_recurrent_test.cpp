@@ -239,6 +239,17 @@ TEST_CASE("onnx: values with steps first pass through layers, and keep their bat
                          .node("Flatten", {"t"}),
                      x, 2),
               rows);
+  // Optimized exports leave the extent of the batch open.
+  const Numbers sixteen = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  CHECK(answer(OnnxModel({-1, 2, 4})
+                   .integers("halves", {2, -1, 2, 2})
+                   .integers("whole", {2, -1, 4})
+                   .transposed("x", {1, 0, 2}, "s")
+                   .node("Reshape", {"s", "halves"}, {"h"})
+                   .node("Reshape", {"h", "whole"}, {"w"})
+                   .transposed("w", {1, 0, 2}, "t")
+                   .node("Flatten", {"t"}),
+               sixteen, 2) == sixteen);
   refused(OnnxModel({-1, 2, 3})
               .transposed("x", {1, 0, 2}, "s")
               .node("Softmax", {"s"})

@@ -243,19 +243,22 @@ TEST_CASE("onnx norms: layer norms and root mean squares of several nodes") {
 }
 
 TEST_CASE("onnx norms: lengths that several nodes limit, and reshaped instance norms") {
-  for (const int form : {0, 1, 2, 3}) {
+  for (const int form : {0, 1, 2, 3, 4}) {
     CAPTURE(form);
-    OnnxModel b({1, 6}, 13);
+    OnnxModel b({1, 6}, form == 4 ? 15 : 13);
     std::string length = reduced(b, "ReduceL2", "x", {1});
     if (form < 2) length = b.apply("Clip", {length, number(0.5f)});
     if (form == 2) length = b.apply("Max", {number(0.5f), length});
     if (form == 1) length = b.apply("Expand", {length, b.apply("Shape", {"x"})});
+    if (form == 4) {
+      length = b.apply("Clip", {length, b.apply("CastLike", {number(0.5f), length})});
+    }
     if (form > 1) length = b.apply("Expand", {length, ints({1, 6})});
     check_norm(b.node("Div", {"x", length}), "L2Normalize",
                {.c = 1,
                 .p = 6,
                 .set = whole,
-                .eps = form < 3 ? 0.5 : 1e-30,
+                .eps = form != 3 ? 0.5 : 1e-30,
                 .centered = false,
                 .unit = true});
   }

@@ -110,7 +110,7 @@ CompareReport compare_programs(const IntegerProgram& a, const IntegerProgram& b,
                                 .threads = command.threads,
                                 .name_a = printable(command.a),
                                 .name_b = printable(command.b)});
-  if (with_data) run_data(comparison, dataset);
+  if (with_data) naming_nan(dataset, [&] { run_data(comparison, dataset); });
   run_random(comparison, batch, random, static_cast<uint64_t>(command.seed));
   CompareReport report = comparison_report(comparison);
   report.samples = dataset.size();

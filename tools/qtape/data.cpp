@@ -11,6 +11,7 @@
 #include "qtape/data/holdout.h"
 #include "qtape/engine/channel_axis.h"
 #include "qtape/engine/labels.h"
+#include "qtape/integer/program/channels_first.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/output_names.h"
 #include "qtape/io/arrays/arrays.h"
@@ -83,19 +84,26 @@ DataNeeds needs_of(const std::string& file, const Graph& graph) {
 
 DataNeeds needs_of(const std::string& file, const IntegerProgram& program) {
   DataNeeds needs{.file = file, .inputs = {}};
-  for (const IntegerNode& node : program.nodes()) {
+  for (const ProgramNodeId id : ids(program)) {
+    const IntegerNode& node = program[id];
     const auto* input = std::get_if<integer::Input>(&node.op);
     if (input == nullptr) continue;
     needs.inputs.push_back(text_of(node.label, node.value.type, input->batch));
+    const bool first = has_channels_first(program, id);
     needs.wanted.push_back({.name = node.label,
                             .sample = sample_of(node.value.type, input->batch),
-                            .dtype = node.value.type.dtype});
+                            .dtype = node.value.type.dtype,
+                            .has_channels = !first,
+                            .channels_first = first});
   }
   for (const ProgramNodeId id : program.outputs()) {
     needs.indexed_classes = std::max(needs.indexed_classes, indexed_classes(program, id));
     needs.answers.push_back(answer_named(output_name(program, id),
                                          sample_of(program[id].value.type, true),
                                          has_channel_axis(program, id)));
+    if (!has_channels_first(program, id)) continue;
+    needs.answers.back().has_channels = false;
+    needs.answers.back().channels_first = true;
   }
   return needs;
 }
@@ -106,10 +114,16 @@ namespace {
 void require_known_classes(const data::Dataset& set, size_t index, std::string_view option,
                            const std::string& file, const DataNeeds& needs) {
   if (set.columns()[index].classes == 0) return;
-  int64_t most = needs.indexed_classes;
-  for (const data::WantedInput& each : needs.answers) {
-    most = std::max({most, int64_t{2}, each.sample.elements()});
+  std::vector<std::string> names;
+  for (const data::WantedInput& each : needs.answers) names.push_back(each.name);
+  const std::vector<std::vector<size_t>> targets = targets_of(set, names);
+  int64_t own = 0, most = needs.indexed_classes;
+  for (size_t i = 0; i < needs.answers.size(); ++i) {
+    const int64_t elements = std::max(int64_t{2}, needs.answers[i].sample.elements());
+    most = std::max(most, elements);
+    if (targets[i] == std::vector<size_t>{index}) own = std::max(own, elements);
   }
+  if (needs.indexed_classes == 0 && own > 0) most = own;
   if (most == 0) return;
   naming<ArgumentError>(fmt::format("{}: {}", option, file),
                         [&] { require_classes(set, index, most); });
@@ -136,7 +150,8 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
     require_known_classes(set, index, option, file, needs);
     const data::Column& column = set.columns()[index];
     const auto of_column = [&](const data::WantedInput& input) {
-      return input.sample.elements() == column.sample.elements() &&
+      const bool one = input.sample.elements() == 1 && column.sample.elements() == 1;
+      return (one || input.sample == column.sample.shape) &&
              (input.dtype != DType::S32 || !is_float(column.sample.dtype));
     };
     if (std::ranges::any_of(needs.others, of_column)) continue;
@@ -145,6 +160,12 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
       std::vector<int64_t> batch = {1};
       std::ranges::copy(answer.sample.extents(), std::back_inserter(batch));
       const bool classes = holds_classes(column, {DType::F32, Shape(batch)});
+      require<ArgumentError>(
+          !answer.channels_first || is_float(column.sample.dtype) ||
+              column.sample.shape.rank() + 1 != answer.sample.rank(),
+          "{}: {} has labels of places, and the channels of '{}' are first, as "
+          "with --layout nchw: labels need them last, as with nhwc",
+          option, file, printable(answer.name));
       if (classes && column.classes == 0) {
         naming<ArgumentError>(fmt::format("{}: {}", option, file),
                               [&] { require_known_places(set, index, answer.sample[-1]); });
@@ -187,11 +208,12 @@ void note_classes(const data::Dataset& set, std::string_view option, const std::
     const data::Column& column = set.columns()[index];
     const int64_t elements = column.sample.elements();
     const bool several = column.sample.shape.rank() == 1 && elements > 1;
-    const bool one = is_float(column.sample.dtype) && elements == 1;
+    const bool one = column.classes == 0 && elements == 1;
     if ((!one && !several) || !looks_like_classes(set, index)) continue;
     console::print("{}: {} in {} are values; if they are classes, give {}\n", option,
-                   one ? "the floats 0 and 1" : "rows with a single 1", file,
-                   one ? "integers" : "the index of the 1, one integer for each sample");
+                   one ? "the numbers 0 and 1" : "rows with a single 1", file,
+                   one ? "integers of shape [samples]"
+                       : "the index of the 1, one integer for each sample");
   }
 }
 
@@ -263,10 +285,25 @@ data::Dataset without_probabilities(data::Dataset set, const Graph& graph) {
 
 namespace {
 
+/// Returns the number of classes of a model with one answer to compare with labels of IDX
+/// files; 10, as in MNIST, for others.
+int64_t classes_of(const DataNeeds& needs) {
+  constexpr int64_t usual = 10, most = 256;
+  if (needs.answers.size() != 1) return usual;
+  const Shape& sample = needs.answers[0].sample;
+  if (needs.indexed_classes == 0 && sample.rank() > 1) return usual;
+  return std::min(most, std::max({needs.indexed_classes, sample.elements(), int64_t{2}}));
+}
+
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   check_options(options);
+  require<ArgumentError>(
+      options.channels != data::ChannelOrder::Last ||
+          std::ranges::none_of(needs.wanted, &data::WantedInput::channels_first),
+      "--channels Last: {} was converted with --layout nchw and reads its channels first",
+      needs.file);
   require_labels(options, needs);
-  if (!options.directory.empty()) return data::mnist(options.directory);
+  if (!options.directory.empty()) return data::mnist(options.directory, classes_of(needs));
   if (!options.input.empty()) {
     const auto read = [&](const std::string& inputs, const std::string& labels,
                           const std::string& prefix) {

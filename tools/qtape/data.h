@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "qtape/core/described_settings.h"
+#include "qtape/core/error.h"
 #include "qtape/data/files.h"
+#include "qtape/data/non_finite.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/program/integer_program.h"
 
@@ -66,6 +68,16 @@ struct DataNeeds {
 /// Return the answers of a model or a program, and the inputs that they need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);
 DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
+
+/// Returns what `run` returns. A GraphError that it throws names the first sample with a NaN.
+template <class Run>
+auto naming_nan(const data::Dataset& dataset, const Run& run) {
+  try {
+    return run();
+  } catch (const GraphError& error) {
+    fail<GraphError>("{}{}", error.what(), data::first_nan(dataset));
+  }
+}
 
 /// Throws ArgumentError for options that lack others, or exclude each other. `load_data` does
 /// as well.

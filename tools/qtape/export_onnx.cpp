@@ -89,7 +89,7 @@ void count_changes(OnnxReport& report, SavedModel& model, const ExportOnnxComman
         load_data(command.data, needs_of(command.file, model.graph)).test;
     require<ArgumentError>(dataset.size() > 0, "--input: there are no samples");
     report.samples = dataset.size();
-    const auto found = samples.run_data(dataset);
+    const auto found = naming_nan(dataset, [&] { return samples.run_data(dataset); });
     if (found && found->metric == MetricKind::Accuracy) {
       report.changed_labels = found->seen_differently.at(onnx_level);
     }

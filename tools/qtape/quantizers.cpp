@@ -93,6 +93,12 @@ void report_quantizers(const QuantizersOptions& options) {
   const auto reports = qtape::report_quantizers(tape, batches_of(images, count));
   fmt::print("{} of {} test samples\n{}", count / extent * extent, images.size(),
              to_table(reports));
+  int64_t non_finite = 0;
+  for (const QuantizerReport& each : reports) non_finite += each.non_finite;
+  if (non_finite > 0) {
+    fmt::print("warning: {} values before quantizers are not finite and count nowhere{}\n",
+               non_finite, data::first_non_finite(images));
+  }
   Json json = {{"samples", count / extent * extent},
                {"quantizers", parse_document(to_json(reports))}};
   const auto choice = choose_metric(model.graph, model.graph.answers()[0], images);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -39,24 +40,20 @@ void print(const EvaluationReport& report, const data::Dataset& data) {
   }
 }
 
-/// Returns the arrays to write: a single output is named `answers`, several are named like the
-/// outputs.
-NamedTensors arrays_of(NamedTensors answers, const std::string& path) {
-  if (answers.size() == 1) answers[0].name = "answers";
-  require<ArgumentError>(
-      answers.size() == 1 || !path.ends_with(".npy"),
-      "--output: {} holds one array, the outputs are {}: name a .npz or .safetensors file",
-      path, names_of(answers));
-  return answers;
-}
-
-/// Throws ArgumentError unless each answer has a name of its own.
-void require_names(const DataNeeds& needs) {
+/// Throws ArgumentError unless each answer has a name of its own, and for a file of one array
+/// if there are several.
+void require_names(const DataNeeds& needs, const std::string& path) {
+  std::vector<std::string> names;
   for (const data::WantedInput& each : needs.answers) {
     const auto same = std::ranges::count(needs.answers, each.name, &data::WantedInput::name);
     require<ArgumentError>(same == 1, "--output: {} lists the answer '{}' twice", needs.file,
                            printable(each.name));
+    names.push_back(printable(each.name));
   }
+  require<ArgumentError>(names.size() == 1 || !path.ends_with(".npy"),
+                         "--output: {} holds one array, the outputs are '{}': name a .npz or "
+                         ".safetensors file",
+                         path, fmt::join(names, "', '"));
 }
 
 NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
@@ -68,11 +65,12 @@ NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
   });
 }
 
-/// Writes all answers to the file of the options.
+/// Writes all answers to the file of the options: a single one is named `answers`, several are
+/// named like the outputs.
 void save_answers(const ReplayOptions& options, NamedTensors answers,
                   programs::OutputFiles& files) {
-  const std::string bytes =
-      to_array_file(options.answers, arrays_of(std::move(answers), options.answers));
+  if (answers.size() == 1) answers[0].name = "answers";
+  const std::string bytes = to_array_file(options.answers, answers);
   files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
 }
 
@@ -97,7 +95,7 @@ void replay(const ReplayOptions& options) {
   auto* model = std::get_if<SavedModel>(&file);
   const DataNeeds needs = program != nullptr ? needs_of(options.model, *program)
                                              : needs_of(options.model, model->graph);
-  if (!options.answers.empty()) require_names(needs);
+  if (!options.answers.empty()) require_names(needs, options.answers);
   const data::Dataset images = load_data(options.data, needs).test;
   if (program != nullptr) {
     require_fit(*program, images);
@@ -105,7 +103,9 @@ void replay(const ReplayOptions& options) {
     require_fit(model->graph, model->graph.answers(), images);
   }
   const EvaluationReport report = report_of(naming<GraphError>(options.model, [&] {
-    if (program != nullptr) return evaluate(*program, images, options.threads);
+    if (program != nullptr) {
+      return naming_nan(images, [&] { return evaluate(*program, images, options.threads); });
+    }
     return Evaluator(model->graph, model->parameters, options.threads)
         .run(images, options.in_float ? mode::float_eval : mode::eval);
   }));

@@ -215,7 +215,8 @@ VerifyReport verify_file(const VerifyCommand& command, programs::OutputFiles& fi
       images = load_data(chosen.data, needs_of(chosen.model, *program)).test;
       require_fit(*program, images);
     }
-    report.requantizations.push_back(verify_program(*program, images, chosen));
+    report.requantizations.push_back(
+        naming_nan(images, [&] { return verify_program(*program, images, chosen); }));
     return report;
   }
   SavedModel model = std::move(std::get<SavedModel>(file));
@@ -229,7 +230,9 @@ VerifyReport verify_file(const VerifyCommand& command, programs::OutputFiles& fi
   for (Requantization requantization : command.requantizations) {
     if (!report.requantizations.empty()) console::print("\n");
     report.requantizations.push_back(naming<GraphError>(command.model, [&] {
-      return verify_requantization(model, images, command, requantization);
+      return naming_nan(images, [&] {
+        return verify_requantization(model, images, command, requantization);
+      });
     }));
   }
   return report;

@@ -67,9 +67,12 @@ void add_layers(RequantizationReport& report, const Verifier& verifier) {
 }
 
 void add_certificates(RequantizationReport& report, const Verifier& verifier) {
-  for (const IntegerNode& node : verifier.program().nodes()) {
-    if (const QuantizedWeights* weights = weights_of(node.op)) {
-      report.certificates.push_back({weights->certificate, node.label});
+  const IntegerProgram& program = verifier.program();
+  for (const ProgramNodeId id : ids(program)) {
+    if (const QuantizedWeights* weights = weights_of(program[id].op)) {
+      const std::string& label = program[id].label;
+      report.certificates.push_back(
+          {weights->certificate, label.empty() ? program.describe(id) : label});
     }
   }
   report.backend = verifier.report();

@@ -51,8 +51,9 @@ struct LayerCertificate : Certificate {
   std::string label;
 
   static constexpr auto fields() {
-    return std::tuple_cat(std::tuple{field("label", &LayerCertificate::label, "of the node")},
-                          Certificate::fields());
+    return std::tuple_cat(
+        std::tuple{field("label", &LayerCertificate::label, "of the node, or its description")},
+        Certificate::fields());
   }
 };
 
