@@ -78,6 +78,17 @@ class Functions {
     return static_cast<size_t>(found - f_.written.inputs.begin());
   }
 
+  /// Returns the check that all inputs were given, as floats or as codes.
+  std::string begun() const {
+    std::string text;
+    for (size_t i = 0; i < f_.written.inputs.size(); ++i) {
+      const bool both = codes() && !is_indices(i);
+      text += fmt::format("  if ({} == 0{}) return {}_NOT_BEGUN;\n", c_in_pointer(i),
+                          both ? fmt::format(" && {} == 0", c_codes_pointer(i)) : "", macro_);
+    }
+    return text;
+  }
+
   std::string step(bool codes) const {
     std::string cases;
     for (size_t i = 0; i < steps().size(); ++i) {
@@ -92,9 +103,9 @@ class Functions {
       cases += one_case(i, body);
     }
     return fmt::format(
-        "int32_t {0}_step{1}({0}_context *context, int32_t step) {{\n  switch (step) {{\n{2}"
+        "int32_t {0}_step{1}({0}_context *context, int32_t step) {{\n{3}  switch (step) {{\n{2}"
         "    default:\n      return {0}_compute(context, step);\n  }}\n}}\n\n",
-        name_, codes ? "_codes" : "", cases);
+        name_, codes ? "_codes" : "", cases, begun());
   }
 
   std::string begin(bool codes) const {
@@ -117,7 +128,8 @@ class Functions {
                                                           : f_.rounding_check + "(context)");
   }
 
-  /// Returns NAME_end, which writes the outputs that steps have not written in place.
+  /// Returns NAME_end, which writes the outputs that steps have not written in place, and
+  /// forgets the inputs.
   std::string end() const {
     std::string text =
         fmt::format("void {0}_end({0}_context *context) {{\n  (void)context;\n", name_);
@@ -126,6 +138,11 @@ class Functions {
       if (f_.places[at(id)] == c_out_pointer(i)) continue;
       text += fmt::format("  memcpy({}, {}, {});\n", c_out_pointer(i), f_.places[at(id)],
                           f_.program[id].value.type.bytes());
+    }
+    for (size_t i = 0; i < f_.written.inputs.size(); ++i) {
+      text += fmt::format("  {} = 0;\n", c_in_pointer(i));
+      if (this->codes() && !is_indices(i))
+        text += fmt::format("  {} = 0;\n", c_codes_pointer(i));
     }
     return text + "}\n\n";
   }

@@ -19,7 +19,7 @@ namespace qtape {
 namespace {
 
 /// C code that hashes results; {0} is the name, {1} the name in capitals, {2} the number of
-/// generated inputs, {3} outputs.
+/// generated inputs, {3} outputs, {4} the size of the array of hashes.
 constexpr std::string_view hashing = R"(
 /* A step or an output: its elements, their bytes, and the hash of them over all inputs. */
 typedef struct {{
@@ -29,7 +29,7 @@ typedef struct {{
   uint32_t hash;
 }} {0}_test_value;
 
-static uint32_t {0}_test_hashes[{1}_STEPS + {3}];
+static uint32_t {0}_test_hashes[{4}];
 
 static void {0}_test_add(int32_t value, const {0}_test_value *v, const void *elements) {{
   {0}_test_hashes[value] = {0}_hash({0}_test_hashes[value], elements, v->count, v->size);
@@ -188,7 +188,7 @@ class SelfTest {
                           std::max<int64_t>(1, count(id)));
     }
     text += constants() + fmt::format(hashing, name_, c_macro(name_), options_.inputs,
-                                      written_.outputs.size());
+                                      written_.outputs.size(), hashes());
     text += values() + c_test_generator(name_);
     for (size_t i = 0; i < made_.size(); ++i) text += maker(i);
     text += samples_;
@@ -326,6 +326,12 @@ class SelfTest {
   /// Returns the member in which input `i` is given.
   std::string_view given_as(size_t i, bool floats) const {
     return floats && !made_[i].indices ? "floats" : "codes";
+  }
+
+  /// Returns the size of the array of hashes; an array has at least one element.
+  std::string hashes() const {
+    if (written_.steps.empty() && written_.outputs.empty()) return "1";
+    return fmt::format("{}_STEPS + {}", c_macro(name_), written_.outputs.size());
   }
 
   std::string given(bool floats) const {

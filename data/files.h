@@ -19,7 +19,8 @@ namespace qtape::data {
 ///
 /// Throws IoError (missing, unreadable), FormatError (wrong magic, extents outside 1..4096 or
 /// count outside 1..100000000, truncated, corrupt, surplus bytes, different counts, labels
-/// outside 0..classes-1) and ArgumentError unless 1 <= classes <= 256.
+/// outside 0..classes-1) and ArgumentError unless 0 <= classes <= 256; 0 selects one more than
+/// the largest label.
 Dataset idx(const std::string& images_path, const std::string& labels_path,
             int64_t classes = 10);
 

@@ -176,8 +176,8 @@ Dataset read_pair(const std::string& directory, const Pair& names, int64_t class
 
 Dataset read_idx(const std::string& images_path, const std::string& labels_path,
                  int64_t classes) {
-  require<ArgumentError>(classes >= 1 && classes <= 256,
-                         "idx: expected classes within 1..256, got {}", classes);
+  require<ArgumentError>(classes >= 0 && classes <= 256,
+                         "idx: expected classes within 0..256, got {}", classes);
   IdxFile images(images_path);
   IdxFile labels(labels_path);
   const std::vector<int64_t> extents = images.read_header(images_magic, 3, "images");
@@ -194,7 +194,7 @@ Dataset read_idx(const std::string& images_path, const std::string& labels_path,
   Tensor pixels{{DType::U8, {extents[0], extents[1], extents[2]}}, std::move(bytes)};
   Tensor numbers{{DType::U8, {label_count}},
                  labels.read_rest(static_cast<size_t>(label_count), "labels")};
-  check_labels(labels_path, numbers.data, classes);
+  check_labels(labels_path, numbers.data, classes > 0 ? classes : 256);
   Dataset set;
   set.add("x", std::move(pixels)).add_target("labels", std::move(numbers), classes);
   return set;

@@ -116,9 +116,24 @@ void Verifier::prepare(const Parameters& parameters, const VerifyOptions& option
   }
   std::set<Level> levels(options.levels.begin(), options.levels.end());
   levels.insert(Level::Reference);
+  if (*levels.rbegin() > Level::Backend) require_rows(*levels.rbegin());
   for (Level level : levels) {
     runners_[level] =
         make_runner(level, {*subject_, parameters, options.threads, &hooks}, options.runners);
+  }
+}
+
+void Verifier::require_rows(Level level) const {
+  if (!program().batch() || batch_ == 1) return;
+  const IntegerProgram one = program().with_batch(1);
+  for (const ProgramNodeId id : program().outputs()) {
+    const Shape& all = program()[id].value.type.shape;
+    const Shape& row = one[id].value.type.shape;
+    require<ArgumentError>(
+        all == row || (all[0] == batch_ && row[0] == 1),
+        "{} runs the samples one by one, and output {} of {} samples is {}, not "
+        "a row for each",
+        to_string_view(level), program().describe(id), batch_, to_string(all));
   }
 }
 

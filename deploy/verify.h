@@ -129,6 +129,9 @@ class Verifier {
   /// Prepares memory and runners for the subject.
   void prepare(const Parameters& parameters, const VerifyOptions& options,
                const SessionHooks& hooks);
+  /// Throws ArgumentError unless outputs have a row for each sample, or none that depends on
+  /// it.
+  void require_rows(Level level) const;
   const LevelRunner* runner(Level level) const;
   std::span<std::byte> input_bytes(size_t which, DType dtype);
   int64_t compared(const TensorType& type, int64_t rows) const;

@@ -21,6 +21,21 @@ class NodeList {
  public:
   using Id = IdIn<Self>;
 
+  NodeList() = default;
+  NodeList(const NodeList&) = default;
+  NodeList& operator=(const NodeList&) = default;
+  /// Leaves `other` empty.
+  NodeList(NodeList&& other) noexcept { *this = std::move(other); }
+  NodeList& operator=(NodeList&& other) noexcept {
+    if (this == &other) return *this;
+    nodes_ = std::exchange(other.nodes_, {});
+    outputs_ = std::exchange(other.outputs_, {});
+    labels_ = std::exchange(other.labels_, {});
+    batch_ = std::exchange(other.batch_, std::nullopt);
+    return *this;
+  }
+  ~NodeList() = default;
+
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
   /// References to nodes stay valid while nodes are added.
   const NodeSequence<Node>& nodes() const& { return nodes_; }

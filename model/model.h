@@ -58,7 +58,7 @@ class Model {
   Parameters parameters() && { return std::move(parts_->parameters); }
   /// Returns the answers, in order; all of them are deployed. See Graph::answers.
   const std::vector<NodeId>& outputs() const& { return parts_->outputs; }
-  std::vector<NodeId> outputs() && { return std::move(parts_->outputs); }
+  std::vector<NodeId> outputs() && { return parts_->outputs; }
   /// Returns the first of outputs(), which metrics score.
   NodeId answer() const { return outputs()[0]; }
   /// Returns the node that training minimizes: the first of Graph::losses.

@@ -133,8 +133,16 @@ class Mover {
 IntegerProgram channels_first(const IntegerProgram& program) { return Mover(program).run(); }
 
 bool has_channels_first(const IntegerProgram& program, ProgramNodeId id) {
-  const std::string& label = program[id].label;
-  return !label.empty() && program.find(label_of_last(label)).has_value();
+  const IntegerNode& node = program[id];
+  if (!node.label.empty()) return program.find(label_of_last(node.label)).has_value();
+  const auto* moved = std::get_if<integer::Transpose>(&node.op);
+  if (moved == nullptr || program[id].value.type.shape.rank() < 2) return false;
+  std::vector<int> last(moved->permutation.size());
+  std::iota(last.begin(), last.end(), 0);
+  std::vector<int> first = last;
+  std::rotate(first.begin() + 1, first.end() - 1, first.end());
+  std::rotate(last.begin(), last.end() - 1, last.end());
+  return moved->permutation == first || moved->permutation == last;
 }
 
 }  // namespace qtape

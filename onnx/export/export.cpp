@@ -53,6 +53,9 @@ class Exporter {
 
  private:
   Written write_node(ProgramNodeId id) {
+    const TensorType& type = p_.program[id].value.type;
+    check(type.shape.elements() > 0, "{} has no elements, which ONNX Runtime does not compute",
+          to_string(type));
     p_.check_codes(p_.program[id].value);
     p_.current = id;
     return write_onnx(p_.program[id].op, p_);

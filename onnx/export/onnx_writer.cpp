@@ -85,10 +85,12 @@ std::string OnnxWriter::bytes() {
 }
 
 std::string OnnxWriter::unique(std::string_view wanted) {
-  std::string name(wanted);
-  for (int count = 2; !names_.insert(name).second; ++count) {
-    name = fmt::format("{}_{}", wanted, count);
-  }
+  const auto [known, added] = names_.try_emplace(std::string(wanted), 2);
+  if (added) return known->first;
+  std::string name;
+  do {
+    name = fmt::format("{}_{}", wanted, known->second++);
+  } while (!names_.try_emplace(name, 2).second);
   return name;
 }
 

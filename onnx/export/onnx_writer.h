@@ -3,7 +3,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,7 +76,7 @@ class OnnxWriter {
   onnx::TensorProto& initializer(std::string_view name, DType dtype, const Shape& shape);
 
   ArenaModel model_;
-  std::set<std::string, std::less<>> names_;
+  std::map<std::string, int, std::less<>> names_;  // and the number of the next like it
 };
 
 }  // namespace qtape

@@ -226,10 +226,11 @@ TEST_CASE("dataset: wrong magic numbers, surplus bytes and other labels are erro
 TEST_CASE("dataset: counts of images, labels and classes that cannot be are errors") {
   const Pair pair;
   CHECK(idx(pair.images, pair.labels, 256).classes() == 256);
-  CHECK(error_of<ArgumentError>(pair.images, pair.labels, 0) ==
-        "idx: expected classes within 1..256, got 0");
+  CHECK(idx(pair.images, pair.labels, 0).classes() == 10);  // its largest label is 9
+  CHECK(error_of<ArgumentError>(pair.images, pair.labels, -1) ==
+        "idx: expected classes within 0..256, got -1");
   CHECK(error_of<ArgumentError>(pair.images, pair.labels, 257) ==
-        "idx: expected classes within 1..256, got 257");
+        "idx: expected classes within 0..256, got 257");
   write_file(pair.labels, idx_file(0x801, {5}, {3, 1, 4, 1, 5}));
   CHECK(error_of<FormatError>(pair.images, pair.labels) ==
         fmt::format("{}: expected 6 labels, one for each image in {}, got 5", pair.labels,

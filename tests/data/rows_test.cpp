@@ -223,6 +223,15 @@ TEST_CASE("arrays: one that fits only with channels first decides for all that f
     set.read(1, 0, values);
     CHECK(values == std::vector<float>{0, 1, 2, 3});
   }
+  // Neither are the arrays of programs with their channels first.
+  const std::vector<data::WantedInput> stored = {
+      {.name = "x", .sample = {2, 2}, .has_channels = false, .channels_first = true}};
+  for (const auto order : {data::ChannelOrder::Detect, data::ChannelOrder::First}) {
+    const data::Dataset set = data::arrays(square, {}, stored, order);
+    std::vector<float> values(4);
+    set.read(0, 0, values);
+    CHECK(values == std::vector<float>{0, 1, 2, 3});
+  }
   // Flat samples have channels first as well, if the caller says so.
   const std::string flat = file("flat.npy", {1, 12});
   std::filesystem::create_directory(folder.file("flat"));

@@ -76,6 +76,10 @@ TEST_CASE("channels first: inputs and outputs are moved, and no value changes") 
     // Labels of outputs are those of the moved values.
     for (size_t k = 0; k < expected.size(); ++k) {
       CHECK(first[first.outputs()[k]].label == program[program.outputs()[k]].label);
+      const bool moves = program[program.outputs()[k]].value.type.shape.rank() >= 3 &&
+                         has_channel_axis(program, program.outputs()[k]);
+      CHECK(has_channels_first(first, first.outputs()[k]) == moves);
+      CHECK(!has_channels_first(program, program.outputs()[k]));
     }
     CHECK(program_from_json(to_json(first)) == first);
     // The same inputs are not moved again.

@@ -204,6 +204,15 @@ TEST_CASE("targets: a file of several arrays has those with the names of the ans
           (void)data::arrays(x, y, inputs, data::ChannelOrder::Detect,
                              {{"kind", {2}}, {"size", {1}}});
         }) == y + ": expected an array for each answer, got none for 'size'");
+  // A single array has a name too.
+  const std::string one = folder.file("one.npz");
+  write_arrays(one, {{"map", Tensor::of<float>({2, 3, 2}, std::vector<float>(12))}});
+  for (const std::string& place : {one, y + ":map"}) {
+    const data::Dataset named =
+        data::arrays(x, place, inputs, data::ChannelOrder::Last, answers);
+    CHECK(named.columns()[1].name == "map.target");
+    CHECK(targets_of(named, std::vector<std::string>{"kind", "map"}) == Targets{{}, {1}});
+  }
 }
 
 TEST_CASE("targets: an input without a column of its name takes no target") {

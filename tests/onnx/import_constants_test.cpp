@@ -88,7 +88,7 @@ TEST_CASE("onnx: constants with equal rows for a fixed batch count as one row") 
   CHECK(answer(sum({5, 6, 5, 6}).imported(), Numbers{1, 2, 3, 4, 5, 6}, 3) ==
         Numbers{6, 8, 8, 10, 10, 12});
   CHECK(error_of(sum({5, 6, 5, 7})) ==
-        "m.onnx: node 'the Add' (Add): 'c1' of [2, 2] does not broadcast to [1, 2]");
+        "m.onnx: node 'the Add' (Add): 'c0' of [2, 2] does not broadcast to [1, 2]");
   const SavedModel joined = OnnxModel({2, 1})
                                 .node("Concat", {"x", floats({2, 2}, {5, 6, 5, 6})})
                                 .with("axis", 1)

@@ -29,6 +29,12 @@ check "labels that are no class" exits 2 "--labels: $work/large.npy: the data ha
 check "a loss needs labels" exits 2 "--labels is missing: the loss of $work/f.json compares an output with 'labels' s32[]" "$tool" train "$work/f.json" --float --input "$work/x.npy" -o "$work/t.json"
 check "test samples need labels" exits 2 '--test-input needs --test-labels for a score, as --labels is given' "$tool" train "$work/f.json" --float "${arrays[@]}" --test-input "$work/x.npy" -o "$work/t.json"
 
+# Places of NaN, and labels for the right answer.
+"$tool" convert "$work/q.json" -o "$work/p.json" >/dev/null
+check "NaN that an integer program reads" exits 1 "element 784 of the input is NaN, which has no code; element 0 of 'x' in sample 1 of the data is nan" "$tool" replay "$work/p.json" --input "$work/nan.npy" --labels "$work/y.npy"
+"$tool" quantizers "$work/q.json" --input "$work/nan.npy" --no-sensitivity >"$work/out"
+check "NaN before quantizers" grep -q '^warning: .* values before quantizers are not finite and count nowhere; element 0 of .x. in sample 1 of the data is nan$' "$work/out"
+
 # Targets that look like classes, and columns that one scale cannot serve.
 for _ in 1 2 3; do printf '\x00\x00\x80\x3f' && zeros 36; done | array ones.npy '<f4' '3, 10'
 check "one-hot targets" "$tool" replay "$work/q.json" --input "$work/x.npy" --labels "$work/ones.npy" >"$work/out"
@@ -38,7 +44,6 @@ check "columns of other units" "$tool" calibrate "$work/f.json" --input "$work/u
 check "are named too" grep -q "^input 'x': its quantizer, of scale 3.92, changes 1 of 784 columns by more than 50 % of their standard deviation, most column 1 (100 %): " "$work/out"
 
 # Options without effect.
-"$tool" convert "$work/q.json" -o "$work/p.json" >/dev/null
 check "labels without inputs" exits 2 '--labels needs --input' "$tool" verify "$work/q.json" --random 5 --labels none.npy
 check "a holdout of random inputs" exits 2 '--holdout needs --data or --input' "$tool" compare "$work/p.json" "$work/p.json" --holdout 3
 check "channels of no data" exits 2 '--channels needs --input' "$tool" export c "$work/p.json" -o "$work/c" --channels First

@@ -285,16 +285,6 @@ data::Dataset without_probabilities(data::Dataset set, const Graph& graph) {
 
 namespace {
 
-/// Returns the number of classes of a model with one answer to compare with labels of IDX
-/// files; 10, as in MNIST, for others.
-int64_t classes_of(const DataNeeds& needs) {
-  constexpr int64_t usual = 10, most = 256;
-  if (needs.answers.size() != 1) return usual;
-  const Shape& sample = needs.answers[0].sample;
-  if (needs.indexed_classes == 0 && sample.rank() > 1) return usual;
-  return std::min(most, std::max({needs.indexed_classes, sample.elements(), int64_t{2}}));
-}
-
 data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
   check_options(options);
   require<ArgumentError>(
@@ -303,7 +293,7 @@ data::Split load_all(const DataOptions& options, const DataNeeds& needs) {
       "--channels Last: {} was converted with --layout nchw and reads its channels first",
       needs.file);
   require_labels(options, needs);
-  if (!options.directory.empty()) return data::mnist(options.directory, classes_of(needs));
+  if (!options.directory.empty()) return data::mnist(options.directory, 0);
   if (!options.input.empty()) {
     const auto read = [&](const std::string& inputs, const std::string& labels,
                           const std::string& prefix) {
