@@ -21,9 +21,9 @@ std::vector<std::string> names_of_answers(const Graph& graph);
 std::vector<std::string> names_of_answers(const IntegerProgram& program);
 
 /// Returns for each answer the targets that it may be compared with: the one with its name or
-/// with `.target` after it, otherwise, with as many targets as answers, the next one without the name of another answer.
-/// With another number of targets, all of the rest for the first answer and none for the
-/// others.
+/// with `.target` after it, otherwise, with as many targets as answers, the next one without
+/// the name of another answer. With another number of targets, all of the rest for the first
+/// answer and none for the others.
 std::vector<std::vector<size_t>> targets_of(const data::Dataset& dataset,
                                             std::span<const std::string> answers);
 

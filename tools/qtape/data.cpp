@@ -142,6 +142,16 @@ void require_known_places(const data::Dataset& set, size_t index, int64_t classe
   }
 }
 
+/// Throws ArgumentError for labels of places of an answer with its channels first.
+void require_places_last(const data::Column& column, const data::WantedInput& answer,
+                         const std::string& place) {
+  require<ArgumentError>(!answer.channels_first || is_float(column.sample.dtype) ||
+                             column.sample.shape.rank() + 1 != answer.sample.rank(),
+                         "{} has labels of places, and the channels of '{}' are first, as with "
+                         "--layout nchw: labels need them last, as with nhwc",
+                         place, printable(answer.name));
+}
+
 /// Throws ArgumentError, which begins with `option`, unless a target is labels, of samples or
 /// of places, has the shape of an answer, or is for an input of a loss.
 void check_targets(const data::Dataset& set, std::string_view option, const std::string& file,
@@ -160,12 +170,7 @@ void check_targets(const data::Dataset& set, std::string_view option, const std:
       std::vector<int64_t> batch = {1};
       std::ranges::copy(answer.sample.extents(), std::back_inserter(batch));
       const bool classes = holds_classes(column, {DType::F32, Shape(batch)});
-      require<ArgumentError>(
-          !answer.channels_first || is_float(column.sample.dtype) ||
-              column.sample.shape.rank() + 1 != answer.sample.rank(),
-          "{}: {} has labels of places, and the channels of '{}' are first, as "
-          "with --layout nchw: labels need them last, as with nhwc",
-          option, file, printable(answer.name));
+      require_places_last(column, answer, fmt::format("{}: {}", option, file));
       if (classes && column.classes == 0) {
         naming<ArgumentError>(fmt::format("{}: {}", option, file),
                               [&] { require_known_places(set, index, answer.sample[-1]); });

@@ -69,6 +69,16 @@ Json to_json_value(const Sensitivity& s, const Metric& metric) {
           {"nodes", std::move(nodes)}};
 }
 
+/// Warns of values that quantizers do not count.
+void warn_of_non_finite(const std::vector<QuantizerReport>& reports,
+                        const data::Dataset& images) {
+  int64_t count = 0;
+  for (const QuantizerReport& each : reports) count += each.non_finite;
+  if (count == 0) return;
+  fmt::print("warning: {} values before quantizers are not finite and count nowhere{}\n", count,
+             data::first_non_finite(images));
+}
+
 }  // namespace
 
 /// Reports the effect of each quantizer on the test images, and its cost alone.
@@ -93,12 +103,7 @@ void report_quantizers(const QuantizersOptions& options) {
   const auto reports = qtape::report_quantizers(tape, batches_of(images, count));
   fmt::print("{} of {} test samples\n{}", count / extent * extent, images.size(),
              to_table(reports));
-  int64_t non_finite = 0;
-  for (const QuantizerReport& each : reports) non_finite += each.non_finite;
-  if (non_finite > 0) {
-    fmt::print("warning: {} values before quantizers are not finite and count nowhere{}\n",
-               non_finite, data::first_non_finite(images));
-  }
+  warn_of_non_finite(reports, images);
   Json json = {{"samples", count / extent * extent},
                {"quantizers", parse_document(to_json(reports))}};
   const auto choice = choose_metric(model.graph, model.graph.answers()[0], images);
