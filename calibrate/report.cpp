@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "qtape/core/float_environment.h"
 #include "qtape/core/half.h"
@@ -24,13 +25,13 @@ class Sums {
  public:
   Sums(const Graph& graph, NodeId id, bool constant)
       : id_(id),
+        constant_(constant),
         grid_(grid_of(graph, id)),
         map_(channel_map(graph, id)),
         codes_(grid_.limits.q_max - grid_.limits.q_min + 1),
         per_bin_((codes_ + max_bins - 1) / max_bins),
         first_code_(static_cast<size_t>(map_.channels)),
         state_(first_code_.size(), Channel::Empty) {
-    single_ = constant && graph[graph[id].operands[0]].type.elements() == map_.channels;
     report_.id = id;
     report_.label = graph.name(id);
     report_.op = name_of(graph[id].op);
@@ -45,6 +46,8 @@ class Sums {
   template <class S>
   void add(std::span<const S> x, const std::vector<QParams<double>>& qparams) {
     using T = typename Storage<S>::Compute;
+    // Weights are the same in each batch.
+    if (std::exchange(added_, true) && constant_) return;
     for (const auto& q : qparams) {
       report_.smallest_scale = std::min(report_.smallest_scale, q.scale);
       report_.largest_scale = std::max(report_.largest_scale, q.scale);
@@ -92,19 +95,20 @@ class Sums {
       state_[c] = code == q.zero_point ? Channel::OneCode : Channel::OneElement;
     } else if (first_code_[c] != index) {
       state_[c] = Channel::Alive;
-    } else if (state_[c] == Channel::OneElement && !single_) {
+    } else if (state_[c] == Channel::OneElement) {
       state_[c] = Channel::OneCode;
     }
   }
 
   NodeId id_;
+  bool constant_;
   Grid grid_;
   ChannelMap map_;
   int64_t codes_;
   int64_t per_bin_;
   std::vector<int64_t> first_code_;
   std::vector<Channel> state_;
-  bool single_ = false;  // each batch repeats weights, of which every channel has one
+  bool added_ = false;
   QuantizerReport report_;
   double signal_ = 0;
   double noise_ = 0;

@@ -17,7 +17,7 @@ struct QuantizerReport {
   int64_t channels = 0;  ///< number of scales
   double smallest_scale = 0;
   double largest_scale = 0;
-  int64_t elements = 0;    ///< finite elements
+  int64_t elements = 0;    ///< finite elements; of weights, those of one batch
   int64_t non_finite = 0;  ///< NaN and infinite elements, which count nowhere else
   double noise = 0;        ///< mean (fake(x) - x)^2
   /// Signal-to-quantization-noise ratio, 10 log10(mean x^2 / noise), in dB; infinite without

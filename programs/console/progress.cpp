@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/console/terminal.h"
@@ -42,6 +43,12 @@ std::string progress_line(const Progress& progress, const ProgressText& text, in
   return (head + drawn + percent + loss + result + left).substr(0, room);
 }
 
+std::string loss_text(double loss, int digits) {
+  const double size = std::abs(loss);
+  const bool usual = size == 0 || (size >= std::pow(10.0, 1 - digits) && size < 1e7);
+  return usual ? fmt::format("{:.{}f}", loss, digits) : fmt::format("{:.4g}", loss);
+}
+
 ProgressDisplay::ProgressDisplay(int64_t first_step, int digits)
     : terminal_(can_redraw()), first_step_(first_step), digits_(digits) {}
 
@@ -53,8 +60,7 @@ void ProgressDisplay::step(const Progress& progress) {
   const double left = seconds * static_cast<double>(progress.steps - progress.step) /
                       static_cast<double>(std::max<int64_t>(1, progress.step - first_step_));
   redraw(progress_line(
-      progress,
-      {fmt::format("{:.{}f}", progress.loss, digits_), result_, fmt::format("{:.0f} s", left)},
+      progress, {loss_text(progress.loss, digits_), result_, fmt::format("{:.0f} s", left)},
       terminal_columns()));
 }
 
@@ -66,7 +72,8 @@ void ProgressDisplay::epoch(int64_t number, double loss, const std::string& resu
   result_ = result;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   if (terminal_) clear_line();
-  print("epoch {:2}  loss {:.{}f}  {}  {:.1f} s\n", number, loss, digits_, result, seconds);
+  print("epoch {:2}  loss {}  {}  {:.1f} s\n", number, loss_text(loss, digits_), result,
+        seconds);
 }
 
 }  // namespace qtape::console

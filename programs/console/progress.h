@@ -26,11 +26,15 @@ struct ProgressText {
 /// order: the bar, the result, the time left, the loss.
 std::string progress_line(const Progress& progress, const ProgressText& text, int columns);
 
+/// Returns the loss with `digits` after the point, or with four significant digits and a power
+/// of ten where these would show hardly any of it or far more.
+std::string loss_text(double loss, int digits);
+
 /// Displays the progress of a run.
 class ProgressDisplay {
  public:
-  /// `first_step`: number of steps before this run. `digits`: decimals of the loss. Draws on
-  /// standard output; never throws.
+  /// `first_step`: number of steps before this run. `digits`: decimals of the loss, unless it
+  /// is small or large. Draws on standard output; never throws.
   explicit ProgressDisplay(int64_t first_step, int digits = 4);
 
   void step(const Progress& progress);

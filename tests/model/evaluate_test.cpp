@@ -10,6 +10,7 @@
 #include "qtape/model/feed.h"
 #include "qtape/model/model.h"
 #include "qtape/model/quantization.h"
+#include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/thread_ranks.h"
 

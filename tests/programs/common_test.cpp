@@ -28,6 +28,16 @@ std::string complaint(const CLI::Validator& validator, std::string text) {
 
 }  // namespace
 
+TEST_CASE("progress: losses that four decimals do not show have a power of ten") {
+  CHECK(loss_text(0, 4) == "0.0000");
+  CHECK(loss_text(2.30258, 4) == "2.3026");
+  CHECK(loss_text(0.00123, 4) == "0.0012");
+  CHECK(loss_text(0.000123456, 4) == "0.0001235");
+  CHECK(loss_text(3.21e-9, 4) == "3.21e-09");
+  CHECK(loss_text(7395684.0, 4) == "7395684.0000");
+  CHECK(loss_text(7.3956841e22, 4) == "7.396e+22");
+}
+
 TEST_CASE("progress: what does not fit a line goes, the bar first") {
   const Progress half{.step = 50, .steps = 100, .epoch = 7, .loss = 0.5};
   const ProgressText text{"0.5000", "test accuracy 93.10 %", "12 s"};
