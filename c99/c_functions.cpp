@@ -96,7 +96,9 @@ class Functions {
       if (!step.is_input) continue;
       const size_t input = input_of(step);
       const std::string from = codes ? c_codes_pointer(input) : c_in_pointer(input);
-      std::string body = fmt::format("if ({} == 0) return {}_NOT_BEGUN;\n", from, macro_);
+      // Without codes the check of all inputs is the same.
+      std::string body =
+          this->codes() ? fmt::format("if ({} == 0) return {}_NOT_BEGUN;\n", from, macro_) : "";
       body += codes ? fmt::format("memcpy({}, {}, {});\n", f_.places[at(step.node)], from,
                                   f_.program[step.node].value.type.bytes())
                     : f_.bodies[i];

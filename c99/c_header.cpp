@@ -18,7 +18,7 @@ constexpr std::string_view statuses = R"(/* The status that functions return. */
 #define {0}_REFUSED 2        /* CMSIS-NN refuses a step; outputs are undefined */
 #define {0}_NO_STEP 3        /* there is no step of that number */
 #define {0}_OTHER_ROUNDING 4 /* CMSIS-NN is compiled for another requantization */
-#define {0}_NOT_BEGUN 5      /* {1}_begin was not called, or for codes instead of floats */
+#define {0}_NOT_BEGUN 5      /* {1}_begin was not called, or for codes instead of floats, or {1}_end was */
 #define {0}_INDEX 6          /* an index is outside of its table; outputs are undefined */
 
 )";

@@ -162,19 +162,8 @@ class Writer {
                              ? fmt::format("CMSIS-NN is not called for {}", name_of(node.op))
                              : c.own_because;
     }
-    bodies_.push_back(begun(node) + c.code);
+    bodies_.push_back(c.code);
     result_.steps.push_back(std::move(step));
-  }
-
-  /// Returns the check that indices were given that a step reads.
-  std::string begun(const IntegerNode& node) const {
-    std::string text;
-    for (ProgramNodeId operand : node.operands) {
-      if (!is_input(operand) || is_float_input(operand)) continue;
-      text += fmt::format("if ({} == 0) return {}_NOT_BEGUN;\n", places_[at(operand)],
-                          c_macro(name_));
-    }
-    return text;
   }
 
   void count_constants() {

@@ -61,9 +61,12 @@ struct WantedInput {
   Shape sample = {};            ///< extents of one sample, channels last
   std::string other_name = {};  ///< alternative name of its array
   DType dtype = DType::F32;
-  bool has_channels = true;  ///< false: the last axis holds positions; arrays are not moved
-  /// The sample has its channels first, as in programs with layout nchw; arrays are not moved.
+  bool has_channels =
+      true;  ///< false: arrays are not moved, as where the last axis holds positions
+  /// The sample has its channels first, as in programs with layout nchw: neither are they
+  /// moved.
   bool channels_first = false;
+  int64_t classes = 0;  ///< number of classes of which an answer is an index; 0: none
 };
 
 /// Position of the channels in a sample.

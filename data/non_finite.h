@@ -11,7 +11,7 @@ namespace qtape::data {
 /// sample with a NaN or infinite float, as read; empty if all are finite. Reads all samples
 /// up to that one. Throws IoError for columns in files that cannot be read.
 std::string first_non_finite(const Dataset& dataset);
-/// Does the same for the first sample with a NaN.
+/// Does the same for the first sample with a NaN in a column other than a target.
 std::string first_nan(const Dataset& dataset);
 
 }  // namespace qtape::data

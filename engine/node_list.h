@@ -24,7 +24,7 @@ class NodeList {
   NodeList() = default;
   NodeList(const NodeList&) = default;
   NodeList& operator=(const NodeList&) = default;
-  /// Leaves `other` empty.
+  /// Leaves `other` without nodes, outputs and batch.
   NodeList(NodeList&& other) noexcept { *this = std::move(other); }
   NodeList& operator=(NodeList&& other) noexcept {
     if (this == &other) return *this;

@@ -123,16 +123,6 @@ NodeId add_logits(Graph& graph, NodeId answer, int64_t classes) {
   return graph.add(Pad{.begin = {0, 1}, .end = {0, 0}}, {answer});
 }
 
-/// Returns the logit of an answer of one probability, the operand of its Sigmoid; other answers
-/// as they are.
-NodeId before_sigmoid(const Graph& graph, NodeId answer) {
-  const Shape& shape = graph[answer].type.shape;
-  const auto sigmoid = last_sigmoid(graph, answer);
-  if (!sigmoid || shape.elements() != shape[0]) return answer;
-  const NodeId logit = graph[*sigmoid].operands[0];
-  return graph[logit].type.shape == shape ? logit : answer;
-}
-
 /// Adds the cross-entropy of `answer` relative to the classes of `column`. If `answer` is a
 /// Softmax, its operand becomes the answer; of a probability the loss compares the logit. If
 /// `named`, the input is named like its column.

@@ -51,10 +51,9 @@ std::vector<std::vector<size_t>> targets_of(const data::Dataset& dataset,
   const bool paired = left.size() == answers.size();
   std::vector<std::vector<size_t>> found(answers.size());
   for (size_t i = 0; i < answers.size(); ++i) {
-    const auto named = std::ranges::find_if(left, [&](size_t k) {
-      const std::string& name = dataset.columns()[k].name;
-      return name == answers[i] || name == answers[i] + ".target";
-    });
+    const auto name = [&](size_t k) -> const auto& { return dataset.columns()[k].name; };
+    auto named = std::ranges::find(left, answers[i], name);
+    if (named == left.end()) named = std::ranges::find(left, answers[i] + ".target", name);
     if (named == left.end()) continue;
     found[i] = {*named};
     left.erase(named);

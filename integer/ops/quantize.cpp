@@ -80,7 +80,7 @@ Loop<Code> loop_of(const Quantize& op) {
 
 void refuse_nan(const float* x, int64_t n) {
   const float* nan = std::find_if(x, x + n, [](float v) { return v != v; });
-  fail<GraphError>("element {} of the input is NaN, which has no code", nan - x);
+  fail<GraphError>("element {} of the input {}", nan - x, nan_without_code);
 }
 
 IntegerValue Quantize::infer(IntegerInputs inputs) const {

@@ -34,5 +34,7 @@ struct Quantize {
 
 /// Throws GraphError that names the first NaN of x [n].
 [[noreturn]] void refuse_nan(const float* x, int64_t n);
+/// The end of its message.
+inline constexpr std::string_view nan_without_code = "is NaN, which has no code";
 
 }  // namespace qtape::integer

@@ -1,5 +1,7 @@
 #include "qtape/integer/program/channels_first.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -78,6 +80,14 @@ class Mover {
     return all;
   }
   std::string last_label(ProgramNodeId id) const { return label_of_last(from_[id].label); }
+  /// Returns the label of an output with the channels last, also of one without a label.
+  std::string unused_last_label(ProgramNodeId id) const {
+    if (!from_[id].label.empty()) return last_label(id);
+    for (int64_t k = id.index;; ++k) {
+      std::string label = label_of_last(fmt::format("output{}", k));
+      if (!from_.find(label) && !to_.find(label)) return label;
+    }
+  }
   /// Adds `copy`, the input or its codes of [n, c, h, w], as [n, h, w, c].
   ProgramNodeId to_last(ProgramNodeId input, ProgramNodeId copy) {
     std::vector<int> last = axes(input);
@@ -100,8 +110,9 @@ class Mover {
     if (is_input(id) && is_moved(id)) return moved_input(id);
     const IntegerNode& node = from_[id];
     // The moved output takes the label.
-    const bool yields = outputs_.contains(id) && is_moved(id) && !node.label.empty();
-    const ProgramNodeId copy = to_.add(node.op, operands, yields ? last_label(id) : node.label);
+    const bool yields = outputs_.contains(id) && is_moved(id);
+    const ProgramNodeId copy =
+        to_.add(node.op, operands, yields ? unused_last_label(id) : node.label);
     const bool reads_moved = std::holds_alternative<integer::Quantize>(node.op) &&
                              is_input(node.operands[0]) && is_moved(node.operands[0]) &&
                              is_read_by_quantizers(node.operands[0]);
@@ -135,14 +146,8 @@ IntegerProgram channels_first(const IntegerProgram& program) { return Mover(prog
 bool has_channels_first(const IntegerProgram& program, ProgramNodeId id) {
   const IntegerNode& node = program[id];
   if (!node.label.empty()) return program.find(label_of_last(node.label)).has_value();
-  const auto* moved = std::get_if<integer::Transpose>(&node.op);
-  if (moved == nullptr || program[id].value.type.shape.rank() < 2) return false;
-  std::vector<int> last(moved->permutation.size());
-  std::iota(last.begin(), last.end(), 0);
-  std::vector<int> first = last;
-  std::rotate(first.begin() + 1, first.end() - 1, first.end());
-  std::rotate(last.begin(), last.end() - 1, last.end());
-  return moved->permutation == first || moved->permutation == last;
+  return std::holds_alternative<integer::Transpose>(node.op) &&
+         program[node.operands[0]].label.ends_with(label_of_last({}));
 }
 
 }  // namespace qtape

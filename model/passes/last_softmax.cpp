@@ -171,4 +171,12 @@ std::optional<NodeId> last_sigmoid(const Graph& graph, NodeId answer) {
   return id;
 }
 
+NodeId before_sigmoid(const Graph& graph, NodeId answer) {
+  const Shape& shape = graph[answer].type.shape;
+  const auto sigmoid = last_sigmoid(graph, answer);
+  if (!sigmoid || shape.elements() != shape[0]) return answer;
+  const NodeId logit = graph[*sigmoid].operands[0];
+  return graph[logit].type.shape == shape ? logit : answer;
+}
+
 }  // namespace qtape

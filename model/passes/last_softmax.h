@@ -30,4 +30,8 @@ NodeId before_softmax(const Graph& graph, NodeId answer);
 /// Returns the Sigmoid whose values, perhaps quantized or reshaped, are `answer`; else nullopt.
 std::optional<NodeId> last_sigmoid(const Graph& graph, NodeId answer);
 
+/// Returns the logit of an answer of one probability for each sample, the operand of its
+/// Sigmoid; other answers as they are.
+NodeId before_sigmoid(const Graph& graph, NodeId answer);
+
 }  // namespace qtape

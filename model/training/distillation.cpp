@@ -9,6 +9,7 @@
 
 #include "qtape/engine/labels.h"
 #include "qtape/model/feed.h"
+#include "qtape/model/passes/last_softmax.h"
 #include "qtape/model/targets.h"
 
 namespace qtape {
@@ -29,12 +30,12 @@ int64_t classes_of(const Graph& graph, NodeId answer, const char* who) {
   return type.shape[1];
 }
 
-/// Returns the scores divided by the temperature. A single one is the logit of class 1 of two,
-/// so that of class 0 is 0.
+/// Returns the scores of an answer divided by the temperature. A single one is the logit of
+/// class 1 of two, also of a probability, so that of class 0 is 0.
 NodeId cooled(Graph& graph, NodeId answer, double temperature) {
-  const NodeId scores = add_factor(graph, answer, 1 / temperature);
+  const NodeId scores = add_factor(graph, before_sigmoid(graph, answer), 1 / temperature);
   if (graph[answer].type.shape[1] > 1) return scores;
-  return graph.add(Concat{.axis = 1}, {add_factor(graph, scores, 0), scores});
+  return graph.add(Pad{.begin = {0, 1}, .end = {0, 0}}, {scores});
 }
 
 /// True if the loss compares classes or logarithms of probabilities.

@@ -17,7 +17,8 @@ class Feed;
 ///   loss = (1 - share) own loss
 ///          - share T^2 mean over samples of sum_c p_c log softmax(s / T)_c
 ///
-/// A single logit is that of class 1 of two classes; that of class 0 is 0.
+/// A single logit, or the operand of a last Sigmoid, is that of class 1 of two classes; that of
+/// class 0 is 0.
 /// Hinton, Vinyals and Dean, arXiv 1503.02531; for quantized students Mishra and Marr, arXiv
 /// 1711.05852.
 struct Distillation {

@@ -62,7 +62,8 @@ std::vector<int64_t> OnnxProgram::extents() const {
 
 BatchExtent OnnxProgram::batch_extent(ProgramNodeId id) const {
   const int axis = batch_axes[at(id)];
-  if (axis < 0) return {};
+  // A program of no samples is refused node by node.
+  if (axis < 0 || *program.batch() == 0) return {};
   const int64_t times = program[id].value.type.shape[axis] / *program.batch();
   return {axis, times == 1 ? "batch" : fmt::format("{} batch", times)};
 }

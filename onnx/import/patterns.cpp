@@ -291,13 +291,13 @@ class LocalResponses {
   OnnxGraphView& view_;
 };
 
-/// Makes casts of floats to the type of a value, which exports that are not optimized put
-/// around each number, the number itself.
+/// Makes a number that is cast to the type of a length, which is a float, the number itself:
+/// exports that are not optimized write the limit of `F.normalize` so.
 void drop_casts(OnnxGraphView& view) {
   for (int i = 0; i < view.graph().node_size(); ++i) {
     const onnx::NodeProto& node = view.graph().node(i);
     if (node.op_type() != "CastLike" || !node.domain().empty() || node.input_size() != 2 ||
-        !view.number(node.input(0))) {
+        !view.number(node.input(0)) || view.node_of(node.input(1), "ReduceL2") == nullptr) {
       continue;
     }
     const std::string number = node.input(0);

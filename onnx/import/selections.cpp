@@ -110,9 +110,8 @@ void SelectionOperators::cast() {
   const bool indices = to.graph()[a.id].type.dtype == DType::S32;
   const bool floats = type == Proto::FLOAT || type == Proto::DOUBLE;
   const bool integers = type == Proto::INT32 || type == Proto::INT64;
-  expect(
-      indices || !integers,
-      "casts of floats to integers are not supported: make the integers an input of their own");
+  expect(indices || !integers,
+         "casts of computed values to integers are not supported: make the integers an input");
   expect(floats || integers, "casts to type {} are not supported", type);
   if (indices && floats) a.id = to.add(Cast{}, {a.id});
   give(std::move(a));

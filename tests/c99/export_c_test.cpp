@@ -212,6 +212,9 @@ int main(void) {
   if (net_step(&a, NET_STEPS) != NET_NO_STEP) return 3;
   net_end(&a);
   net_end(&b);
+  for (step = 0; step < NET_STEPS; ++step) {
+    if (net_step(&a, step) != NET_NOT_BEGUN) return 9;
+  }
   if (net_run_in(&a, x, alone) != NET_OK || alone[0] != y[0] || alone[1] != y[1]) return 4;
   if (net_run_in(&a, z, alone) != NET_OK || alone[0] != w[0] || alone[1] != w[1]) return 5;
   if (y[0] == w[0] && y[1] == w[1]) return 6;

@@ -105,6 +105,17 @@ TEST_CASE("graph: a norm writes states that nodes before it read, but do not kee
   CHECK(error(Reshape{.shape = {2, 2}}, true) == refusal);
 }
 
+TEST_CASE("graph: one that was moved from has no nodes and no batch") {
+  Graph graph;
+  graph.add(Input{.shape = {4, 2}}, {}, "x");
+  const Graph moved = std::move(graph);
+  CHECK(moved.batch() == 4);
+  CHECK(graph.size() == 0);
+  CHECK(!graph.batch());
+  graph.add(Input{.shape = {5, 2}}, {}, "x");
+  CHECK(graph.batch() == 5);
+}
+
 TEST_CASE("graph: with_batch infers every node anew") {
   const test::Classifier c = test::make_classifier();
   CHECK(c.graph.batch() == 32);

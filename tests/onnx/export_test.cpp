@@ -114,6 +114,15 @@ TEST_CASE("onnx export: what ONNX does not compute is refused, and files survive
   const IntegerProgram good = test::small_program(Requantization::OnnxQdq);
   CHECK(test::error_text<ArgumentError>([&] { (void)to_onnx(good, {.opset = 12}); }) ==
         "opset must be in 13..21, got 12");
+  const IntegerProgram empty = program_from_json(
+      R"({"format":"qtape","version":2,"requantization":"OnnxQdq","program":[
+      {"label":"x","op":{"Input":{"shape":[0,4]}}},
+      {"op":{"Quantize":{"grid":{"scale":1.0}}},"operands":[0]},
+      {"op":"Dequantize","operands":[1]}],"outputs":[2]})");
+  CHECK(test::error_text<GraphError>([&] {
+          (void)to_onnx(empty);
+        }).find("f32[0, 4] has no elements, which ONNX Runtime does not compute") !=
+        std::string::npos);
   const test::Folder folder;
   write_file(folder.file("m.onnx"), "old");
   CHECK(test::error_text<GraphError>([&] { write_onnx(folder.file("m.onnx"), program); }) !=

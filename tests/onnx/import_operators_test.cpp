@@ -214,6 +214,12 @@ TEST_CASE("onnx: casts to the type of another value") {
                               .node("Mul", {"same", "three"}, {"tripled"})
                               .node("Add", {"tripled", "two"});
   check_function(model, [](double x) { return 3 * x + 2; });
+  const OnnxModel cut = OnnxModel({-1, 7})
+                            .node("CastLike", {number(1.75f), ints({3})}, {"one"})
+                            .node("Cast", {"one"}, {"float"})
+                            .with("to", 1)
+                            .node("Add", {"x", "float"});
+  check_function(cut, [](double x) { return x + 1; });
   refused(OnnxModel({-1, 7}).node("CastLike", {"x", ints({1})}),
           "node 'the CastLike' (CastLike): casts to the type of integers are not supported");
 }

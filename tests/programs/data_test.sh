@@ -33,12 +33,12 @@ check "test samples need labels" exits 2 '--test-input needs --test-labels for a
 "$tool" convert "$work/q.json" -o "$work/p.json" >/dev/null
 check "NaN that an integer program reads" exits 1 "element 784 of the input is NaN, which has no code; element 0 of 'x' in sample 1 of the data is nan" "$tool" replay "$work/p.json" --input "$work/nan.npy" --labels "$work/y.npy"
 "$tool" quantizers "$work/q.json" --input "$work/nan.npy" --no-sensitivity >"$work/out"
-check "NaN before quantizers" grep -q '^warning: .* values before quantizers are not finite and count nowhere; element 0 of .x. in sample 1 of the data is nan$' "$work/out"
+check "NaN before quantizers" grep -q '^warning: quantizers read .* values that are not finite and not counted; element 0 of .x. in sample 1 of the data is nan$' "$work/out"
 
 # Targets that look like classes, and columns that one scale cannot serve.
 for _ in 1 2 3; do printf '\x00\x00\x80\x3f' && zeros 36; done | array ones.npy '<f4' '3, 10'
 check "one-hot targets" "$tool" replay "$work/q.json" --input "$work/x.npy" --labels "$work/ones.npy" >"$work/out"
-check "are named" grep -qx -- "--labels: rows with a single 1 in $work/ones.npy are values; if they are classes, give the index of the 1, one integer for each sample" "$work/out"
+check "are named" grep -qx -- "--labels: $work/ones.npy: rows with a single 1 are values; if they are classes, give the index of the 1, one integer for each sample" "$work/out"
 { zeros 3136 && printf '\x00\x00\x7a\x44\x00\x00\x80\x3f' && zeros 6264; } | array units.npy '<f4' '3, 784'
 check "columns of other units" "$tool" calibrate "$work/f.json" --input "$work/units.npy" >"$work/out"
 check "are named too" grep -q "^input 'x': its quantizer, of scale 3.92, changes 1 of 784 columns by more than 50 % of their standard deviation, most column 1 (100 %): " "$work/out"

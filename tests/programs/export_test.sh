@@ -167,6 +167,16 @@ check "channels first: C" "$tool" export c images8.json -o first --name images -
 check "channels first: another layout" exits 2 '--layout: ' "$tool" export c images8.json -o first --layout nwhc
 check "channels first: a program" "$tool" convert images8.json -o images.int.json --layout nchw --requantization OnnxQdq >converted.txt
 "$tool" inspect images.int.json >inspected.txt
+check "channels first: data with channels last" exits 2 "input 'x' f32[2, 6, 4]: column x has f32[6, 4, 2] per sample" "$tool" replay images.int.json --input "$onnx/images-x.npy"
+check "channels first: data in another order" exits 2 '--channels Last: images.int.json was converted with --layout nchw and reads its channels first' "$tool" replay images.int.json --input "$onnx/images-x.npy" --channels Last
+cat >joined.json <<'END'
+{"format":"qtape","version":2,"requantization":"SingleRounding","program":[
+{"label":"x","op":{"Input":{"shape":[1,3]}}},
+{"op":{"Quantize":{"grid":{"scale":1.0}}},"operands":[0]},
+{"op":{"Concat":{"axis":0}},"operands":[1,1]},
+{"label":"y","op":"Dequantize","operands":[2]}],"outputs":[3]}
+END
+check "levels of one sample" exits 2 "L4 C runs the samples one by one, and output Dequantize %3 'y'" "$tool" verify joined.json --random 5 --levels L2 L4
 check "channels first: its input" grep -qF "%0 'x' f32[1, 2, 6, 4] = Input" inspected.txt
 "$tool" import "$onnx/windows.onnx" -o windows.json >/dev/null
 "$tool" calibrate windows.json --input "$onnx/windows-x.npy" --save windows8.json >/dev/null

@@ -9,7 +9,6 @@
 #include "qtape/core/described_settings.h"
 #include "qtape/core/error.h"
 #include "qtape/data/files.h"
-#include "qtape/data/non_finite.h"
 #include "qtape/engine/graph.h"
 #include "qtape/integer/program/integer_program.h"
 
@@ -63,19 +62,22 @@ struct DataNeeds {
   std::vector<data::WantedInput> answers = {};
   std::vector<data::WantedInput> others = {};  ///< inputs of losses alone
   std::string otherwise = {};                  ///< alternative to data: `, or --random COUNT`
-  int64_t indexed_classes = 0;                 ///< largest of the answers
 };
 /// Return the answers of a model or a program, and the inputs that they need.
 DataNeeds needs_of(const std::string& file, const Graph& graph);
 DataNeeds needs_of(const std::string& file, const IntegerProgram& program);
 
-/// Returns what `run` returns. A GraphError that it throws names the first sample with a NaN.
+/// Throws `error`, which is being handled, again; one of a NaN that was read also names the
+/// first sample of `dataset` with a NaN.
+[[noreturn]] void rethrow_with_nan(const GraphError& error, const data::Dataset& dataset);
+
+/// Returns what `run` returns, which runs samples of `dataset`.
 template <class Run>
 auto naming_nan(const data::Dataset& dataset, const Run& run) {
   try {
     return run();
   } catch (const GraphError& error) {
-    fail<GraphError>("{}{}", error.what(), data::first_nan(dataset));
+    rethrow_with_nan(error, dataset);
   }
 }
 

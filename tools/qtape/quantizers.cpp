@@ -8,6 +8,7 @@
 #include "qtape/calibrate/report.h"
 #include "qtape/calibrate/sensitivity.h"
 #include "qtape/core/printable.h"
+#include "qtape/data/non_finite.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/io/json_document.h"
 #include "qtape/model/evaluate.h"
@@ -75,7 +76,8 @@ void warn_of_non_finite(const std::vector<QuantizerReport>& reports,
   int64_t count = 0;
   for (const QuantizerReport& each : reports) count += each.non_finite;
   if (count == 0) return;
-  fmt::print("warning: {} values before quantizers are not finite and count nowhere{}\n", count,
+  fmt::print("warning: quantizers read {} that {} not finite and not counted{}\n",
+             counted(count, "value"), count == 1 ? "is" : "are",
              data::first_non_finite(images));
 }
 
