@@ -387,31 +387,38 @@ TEST_CASE("distillation: the loss is what its formula says") {
 }
 
 TEST_CASE("distillation: a single logit is that of class 1 of two") {
-  const auto logit = [](float weight) {
+  const auto model_of = [](float weight, bool probability) {
     Network net;
-    Model model(linear(net.input("x", {1}), 1, {.label = "y"}), loss::cross_entropy);
+    const Value logit = linear(net.input("x", {1}), 1, {.label = "y"});
+    Model model(probability ? sigmoid(logit) : logit, loss::cross_entropy(logit));
     model.set<float>("y.weight", std::vector<float>{weight});
     return model;
   };
-  const Model teacher = logit(2), student = logit(-1);
-  const Distillation settings{.teacher = &teacher, .temperature = 4, .share = 1};
-  const DistilledGraph graph =
-      distilled(student.graph().with_batch(2), student.answer(), *student.loss(), settings);
-  Tape tape(graph.graph, student.parameters(), {.outputs = {graph.loss}, .threads = 1});
-  data::Dataset samples;
-  samples.add("x", Tensor::of<float>({2, 1}, std::array{0.5f, -3.0f}));
-  data::Augmenter augmenter({}, 1, 1);
-  const std::array<int64_t, 2> both = {0, 1};
-  Teacher answers(settings, samples, 2, Shards{}, 1, tape.input<float>(graph.probabilities));
-  answers.answer(both, 0, augmenter);
-  std::ranges::copy(std::array{0.5f, -3.0f}, tape.input<float>("x").begin());
-  tape.forward(mode::eval);
-  double expected = 0;
-  for (const double x : {0.5, -3.0}) {
-    const double p = 1 / (1 + std::exp(-2 * x / 4)), q = 1 / (1 + std::exp(x / 4));
-    expected -= 16 * (p * std::log(q) + (1 - p) * std::log(1 - q)) / 2;
+  const bool probabilities[] = {false, true};
+  for (const bool of_teacher : probabilities) {
+    for (const bool of_student : probabilities) {
+      const Model teacher = model_of(2, of_teacher), student = model_of(-1, of_student);
+      const Distillation settings{.teacher = &teacher, .temperature = 4, .share = 1};
+      const DistilledGraph graph =
+          distilled(student.graph().with_batch(2), student.answer(), *student.loss(), settings);
+      Tape tape(graph.graph, student.parameters(), {.outputs = {graph.loss}, .threads = 1});
+      data::Dataset samples;
+      samples.add("x", Tensor::of<float>({2, 1}, std::array{0.5f, -3.0f}));
+      data::Augmenter augmenter({}, 1, 1);
+      const std::array<int64_t, 2> both = {0, 1};
+      Teacher answers(settings, samples, 2, Shards{}, 1,
+                      tape.input<float>(graph.probabilities));
+      answers.answer(both, 0, augmenter);
+      std::ranges::copy(std::array{0.5f, -3.0f}, tape.input<float>("x").begin());
+      tape.forward(mode::eval);
+      double expected = 0;
+      for (const double x : {0.5, -3.0}) {
+        const double p = 1 / (1 + std::exp(-2 * x / 4)), q = 1 / (1 + std::exp(x / 4));
+        expected -= 16 * (p * std::log(q) + (1 - p) * std::log(1 - q)) / 2;
+      }
+      CHECK(tape.scalar(graph.loss) == doctest::Approx(expected).epsilon(1e-6));
+    }
   }
-  CHECK(tape.scalar(graph.loss) == doctest::Approx(expected).epsilon(1e-6));
 }
 
 TEST_CASE("distillation: a student trains by it and keeps its graph") {
