@@ -149,14 +149,17 @@ void place_inputs(std::vector<Placed>& all, const std::string& inputs,
   if (NamedTensors* several = several_arrays(values)) {
     named = named_arrays(inputs, *several, wanted, "input", wanted.size() <= 1);
   }
-  for (NamedTensor& each : named) {
-    const std::string place = inputs + ":" + each.name;
+  const auto place = [&](const std::string& from, const std::string& name, Samples samples) {
+    const bool channels = std::ranges::none_of(wanted, [&](const WantedInput& each) {
+      return is_of(name, each, wanted) && !each.has_channels;
+    });
     all.push_back(
-        {place, each.name, each.name, with_samples(place, std::move(each.tensor)), wanted});
+        {from, name, name, with_samples(from, std::move(samples)), wanted, false, channels});
+  };
+  for (NamedTensor& each : named) {
+    place(inputs + ":" + each.name, each.name, std::move(each.tensor));
   }
-  if (!named.empty()) return;
-  all.push_back({inputs, "x", "x",
-                 with_samples(inputs, single_samples(inputs, std::move(values))), wanted});
+  if (named.empty()) place(inputs, "x", single_samples(inputs, std::move(values)));
 }
 
 void place_targets(std::vector<Placed>& all, const std::string& targets,

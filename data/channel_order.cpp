@@ -59,14 +59,9 @@ ChannelFit fit_of(std::span<const int64_t> given, const Shape& wanted) {
 
 }  // namespace
 
-bool Placed::stays() const {
-  return std::ranges::any_of(
-      wanted, [&](const WantedInput& each) { return is_of(each) && each.channels_first; });
-}
-
 ChannelFit Placed::fit() const {
   const Shape& shape = type_of(values).shape;
-  if (!has_channels || stays() || shape.rank() < 3) return ChannelFit::AsTheyAre;
+  if (!has_channels || shape.rank() < 3) return ChannelFit::AsTheyAre;
   ChannelFit found = ChannelFit::AsTheyAre;
   for (const WantedInput& each : wanted) {
     if (!is_of(each)) continue;
@@ -77,8 +72,7 @@ ChannelFit Placed::fit() const {
 
 bool Placed::only_last() const {
   const Shape& shape = type_of(values).shape;
-  if (!has_channels || stays() || shape.rank() < 3 || fit() != ChannelFit::AsTheyAre)
-    return false;
+  if (!has_channels || shape.rank() < 3 || fit() != ChannelFit::AsTheyAre) return false;
   return std::ranges::any_of(wanted, [&](const WantedInput& each) {
     return is_of(each) && each.sample == shape.without_first() &&
            large(each.sample.extents()).size() >= 2;
@@ -145,7 +139,6 @@ std::vector<size_t> channels_first(const std::vector<Placed>& all, bool first,
                            each.place, to_string(shape.without_first()));
     const bool image = each.wanted.empty() ? shape.rank() >= 3 : shape.rank() >= 4;
     const bool decided = first || deciding(all, shape.rank(), true) != nullptr;
-    if (each.stays()) continue;
     if (fit == ChannelFit::ChannelsFirst || (first && image && each.has_channels) ||
         (decided && fit == ChannelFit::Both)) {
       found.push_back(i);

@@ -34,11 +34,9 @@ struct Placed {
   Samples values;
   const std::vector<WantedInput>& wanted;
   bool target = false;
-  bool has_channels = true;
+  bool has_channels = true;  // false: it is not moved
 
   bool is_of(const WantedInput& each) const { return data::is_of(name, each, wanted); }
-  /// True for an array of a program with its channels first, which is not moved.
-  bool stays() const;
   ChannelFit fit() const;
   /// True for samples with the extents of their input or answer, such as sequences [n, t, c],
   /// that have others with their channels moved.

@@ -61,10 +61,9 @@ struct WantedInput {
   Shape sample = {};            ///< extents of one sample, channels last
   std::string other_name = {};  ///< alternative name of its array
   DType dtype = DType::F32;
-  bool has_channels =
-      true;  ///< false: arrays are not moved, as where the last axis holds positions
-  /// The sample has its channels first, as in programs with layout nchw: neither are they
-  /// moved.
+  /// False where the last axis does not hold channels: arrays are not moved.
+  bool has_channels = true;
+  /// The channels are the first axis, as in programs with layout nchw; has_channels is false.
   bool channels_first = false;
   int64_t classes = 0;  ///< number of classes of which an answer is an index; 0: none
 };

@@ -24,6 +24,13 @@ struct StructureFolds : FoldOperators {
   void give_reshaped(const std::vector<int64_t>& extents);
 };
 
+/// Returns an index that counts from the end if negative. Throws FormatError if it is outside.
+int64_t resolved(int64_t index, int64_t extent) {
+  require<FormatError>(index >= -extent && index < extent, "index {} is out of range for {}",
+                       onnx_number(index), extent);
+  return index < 0 ? index + extent : index;
+}
+
 /// Returns the places of elements of `shape` at positions `at` of `axis`.
 std::vector<size_t> places_along(const Shape& shape, int axis, const std::vector<int64_t>& at) {
   const Sides sides(shape, axis);
@@ -284,9 +291,7 @@ void StructureFolds::gather() {
   const int64_t extent = from.shape[axis];
   std::vector<int64_t> at;
   for (const int64_t each : indices.integers) {
-    require<FormatError>(each >= -extent && each < extent, "index {} is out of range for {}",
-                         onnx_number(each), extent);
-    at.push_back(each < 0 ? each + extent : each);
+    at.push_back(resolved(each, extent));
   }
   std::vector<int64_t> extents = extents_of(from.shape);
   extents.erase(extents.begin() + axis);
@@ -331,10 +336,8 @@ void StructureFolds::gather_nd() {
   for (size_t i = 0; i < indices.integers.size(); i += static_cast<size_t>(leading)) {
     int64_t first = 0;
     for (int k = 0; k < leading; ++k) {
-      const int64_t each = indices.integers[i + static_cast<size_t>(k)], extent = from.shape[k];
-      require<FormatError>(each >= -extent && each < extent, "index {} is out of range for {}",
-                           onnx_number(each), extent);
-      first = first * extent + (each < 0 ? each + extent : each);
+      const int64_t each = indices.integers[i + static_cast<size_t>(k)];
+      first = first * from.shape[k] + resolved(each, from.shape[k]);
     }
     for (int64_t k = 0; k < block; ++k)
       places.push_back(static_cast<size_t>(first * block + k));

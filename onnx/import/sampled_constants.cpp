@@ -10,6 +10,11 @@ namespace qtape {
 
 namespace {
 
+/// True for known floats without codes.
+bool is_plain(const OnnxConstant* constant) {
+  return constant != nullptr && constant->is_float && !constant->unknown && !constant->codes;
+}
+
 /// True if axis 0 of a constant has `rows` for each of the `samples`, the same for all.
 bool repeats(const OnnxConstant& constant, int64_t rows, int64_t samples) {
   if (constant.shape[0] % samples != 0 || constant.shape[0] / samples != rows) return false;
@@ -60,9 +65,7 @@ std::optional<OnnxValue> OnnxImporter::sampled(const std::string& name,
 std::optional<std::pair<int, int64_t>> OnnxImporter::samples_of(const OnnxNode& node,
                                                                 int k) const {
   const OnnxConstant* constant = find_constant(node.input(k));
-  if (constant == nullptr || !constant->is_float || constant->unknown || constant->codes) {
-    return std::nullopt;
-  }
+  if (!is_plain(constant)) return std::nullopt;
   // Masks have integers only as constants.
   if (mask_bound(constant->floats)) return std::nullopt;
   if (constant->batch_axis >= 0) return std::pair(constant->batch_axis, int64_t{1});
@@ -80,8 +83,7 @@ bool OnnxImporter::add_with_one_row(const OnnxNode& node) {
   std::map<std::string, OnnxConstant> whole;
   for (int k = 0; k < node.inputs(); ++k) {
     const OnnxConstant* constant = find_constant(node.input(k));
-    if (constant == nullptr || !constant->is_float || constant->unknown || constant->codes ||
-        constant->batch_axis >= 0 || constant->shape.rank() < 2 ||
+    if (!is_plain(constant) || constant->batch_axis >= 0 || constant->shape.rank() < 2 ||
         !repeats(*constant, 1, declared_batch_)) {
       continue;
     }
