@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 
 #include "qtape/c99/c_hash.h"
@@ -150,11 +151,20 @@ namespace {
 
 std::string infinity(float v) { return v < 0 ? "-(1.0f / 0.0f)" : "(1.0f / 0.0f)"; }
 
+/// Hexadecimal digits of a finite value, with a point in every locale.
+std::string hexadecimal(double v) {
+  std::array<char, 32> digits{};
+  const char* end =
+      std::to_chars(digits.begin(), digits.end(), std::abs(v), std::chars_format::hex).ptr;
+  return fmt::format("{}0x{}", std::signbit(v) ? "-" : "",
+                     std::string_view(digits.begin(), end));
+}
+
 }  // namespace
 
 std::string c_float(double v) {
   const auto narrow = static_cast<float>(v);
-  return std::isinf(narrow) ? infinity(narrow) : fmt::format("{:a}f", narrow);
+  return std::isinf(narrow) ? infinity(narrow) : hexadecimal(narrow) + "f";
 }
 
 std::string c_decimal(double v) {

@@ -1,6 +1,8 @@
 #include "qtape/c99/export_c.h"
 
-#include <stdlib.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +15,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/integer/program/signed_codes.h"
+#include "qtape/io/descriptor.h"
 #include "qtape/io/files.h"
 
 namespace qtape {
@@ -20,15 +23,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A hidden folder next to the target files, which are renamed out of it.
+/// Creates and locks the folder `path`. Writers of the same files take turns; without locks in
+/// the file system they do not wait.
+Descriptor enter(const std::string& path) {
+  constexpr int max_attempts = 1000;
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail_io(path, "write", errno);
+    Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (folder.get() < 0 && errno == ENOENT) continue;
+    if (folder.get() < 0) fail_io(path, "write", errno);
+    while (::flock(folder.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+    // The previous holder of the lock removed the folder opened here.
+    if (is_open_at(folder.get(), path)) return folder;
+  }
+  fail_io(path, "write", EBUSY);
+}
+
+/// A hidden folder next to the target files, which are renamed out of it. One that a killed
+/// process left is used again.
 class Beside {
  public:
   Beside(const fs::path& folder, const std::vector<CFile>& files)
-      : path_((folder / ("." + files.at(0).name + "-XXXXXX")).string()) {
+      : path_((folder / ("." + files.at(0).name + ".partial")).string()), lock_(enter(path_)) {
     for (const CFile& file : files) files_.push_back((fs::path(path_) / file.name).string());
-    require<IoError>(::mkdtemp(path_.data()) != nullptr, "{}: cannot write: {}",
-                     folder.string(), std::strerror(errno));
-    for (std::string& file : files_) file.replace(0, path_.size(), path_);
   }
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
@@ -42,7 +60,47 @@ class Beside {
 
  private:
   std::string path_;
+  Descriptor lock_;
   std::vector<std::string> files_;
+};
+
+/// The old files at the target paths while they are replaced one by one. Those that were
+/// replaced come back unless all are.
+class OldFiles {
+ public:
+  OldFiles(const Beside& beside, const std::vector<std::string>& paths) {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      files_.push_back({written_path(paths[i]), beside.file(i) + ".old"});
+    }
+    for (File& file : files_) {
+      ::unlink(file.old.c_str());
+      file.existed = ::access(file.path.c_str(), F_OK) == 0;
+      file.kept = file.existed && ::link(file.path.c_str(), file.old.c_str()) == 0;
+    }
+  }
+  OldFiles(const OldFiles&) = delete;
+  OldFiles& operator=(const OldFiles&) = delete;
+  ~OldFiles() {
+    for (size_t i = 0; i < replaced_; ++i) {
+      if (files_[i].kept) ::rename(files_[i].old.c_str(), files_[i].path.c_str());
+      if (!files_[i].existed) ::unlink(files_[i].path.c_str());
+    }
+    for (const File& file : files_) ::unlink(file.old.c_str());
+  }
+  /// Notes that the next file was replaced.
+  void replaced() { ++replaced_; }
+  /// All files were replaced.
+  void release() { replaced_ = 0; }
+
+ private:
+  struct File {
+    std::string path;
+    std::string old;
+    bool existed = false;
+    bool kept = false;
+  };
+  std::vector<File> files_;
+  size_t replaced_ = 0;
 };
 
 /// Writes a file to `to`; errors name `path`.
@@ -85,15 +143,21 @@ void write_c(const std::string& folder, const CExport& exported) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   require<IoError>(!failed, "{}: cannot create a folder: {}", folder, failed.message());
-  const auto path = [&](const CFile& file) { return (fs::path(folder) / file.name).string(); };
-  for (const CFile& file : exported.files) require_writable(path(file));
+  std::vector<std::string> paths;
+  for (const CFile& file : exported.files) {
+    paths.push_back((fs::path(folder) / file.name).string());
+    require_writable(paths.back());
+  }
   const Beside beside(folder, exported.files);
-  for (size_t i = 0; i < exported.files.size(); ++i) {
-    write_for(path(exported.files[i]), beside.file(i), exported.files[i]);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    write_for(paths[i], beside.file(i), exported.files[i]);
   }
-  for (size_t i = 0; i < exported.files.size(); ++i) {
-    move_to(beside.file(i), path(exported.files[i]), exported.files[i]);
+  OldFiles old(beside, paths);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    move_to(beside.file(i), paths[i], exported.files[i]);
+    old.replaced();
   }
+  old.release();
 }
 
 void write_c(const std::string& folder, const IntegerProgram& program,

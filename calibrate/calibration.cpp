@@ -58,7 +58,7 @@ class Observation {
   template <class MethodsOf>
   Observation(const Tape& tape, const std::vector<std::string>& keep,
               const MethodsOf& methods_of)
-      : graph_(tape.graph()) {
+      : graph_(tape.graph()), keeps_(!keep.empty()) {
     const std::vector<bool> constant = constant_nodes(graph_);
     for (NodeId id : calibratable(graph_, keep)) {
       Observed each{.id = id,
@@ -80,7 +80,8 @@ class Observation {
   std::vector<Observed>& nodes() { return observed_; }
   int64_t batch_count() const { return batch_count_; }
 
-  /// Runs one float pass over all batches.
+  /// Runs one pass over all batches, in float; quantizers that are kept quantize, as what
+  /// follows them is computed from their values.
   void run(Tape& tape, const BatchSource& batches,
            const std::function<void(const CalibrationProgress&)>& on_batch, int64_t stages) {
     TapeOptions options{.threads = tape.threads()};
@@ -90,9 +91,11 @@ class Observation {
       std::ranges::copy(graph_.answers(), std::back_inserter(options.outputs));
     }
     Tape values(graph_, tape.parameters(), std::move(options));
+    for (const Observed& each : observed_) values.status(each.id).enabled = false;
+    const Mode mode = keeps_ ? mode::eval : mode::float_eval;
     int64_t index = 0;
     for (; batches(values, index); ++index) {
-      values.forward(mode::float_eval);
+      values.forward(mode);
       for (Observed& each : observed_) {
         if (index == 0 || !each.constant) observe(values, each);
       }
@@ -131,6 +134,7 @@ class Observation {
   }
 
   const Graph& graph_;
+  bool keeps_;
   std::vector<Observed> observed_;
   std::vector<float> widened_;
   int64_t batch_count_ = 0;

@@ -1,15 +1,15 @@
 include(CMakePackageConfigHelpers)
-# Sets of what is installed, a Debian package each (cmake/packages.cmake): libqtape, and
-# libqtape-NAME for each optional library; libqtape-dev to build against them; qtape, the programs.
+# Sets of what is installed, a Debian package each (cmake/packages.cmake): libqtape and
+# libqtape-NAME for each optional library, and the same with -dev to build against it; qtape, the
+# programs. So users without an optional library need none of its dependencies.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libqtape-dev)
-# Each optional library is a set of its own, so that users without it need none of its
-# dependencies.
 function(qtape_install set component)
   install(TARGETS ${ARGN} EXPORT ${set}_targets
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}-dev
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
-    NAMELINK_COMPONENT libqtape-dev)
-  install(EXPORT ${set}_targets NAMESPACE qtape:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
+    NAMELINK_COMPONENT ${component}-dev)
+  install(EXPORT ${set}_targets NAMESPACE qtape:: COMPONENT ${component}-dev
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qtape)
 endfunction()
 get_property(libraries GLOBAL PROPERTY QTAPE_LIBRARIES)
 list(TRANSFORM libraries PREPEND qtape_ OUTPUT_VARIABLE targets)
@@ -44,20 +44,38 @@ foreach(target IN LISTS programs)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endforeach()
 
-# qtape::qtape for those who build without CMake, wherever the prefix is moved to.
+# For those who build without CMake, wherever the prefix is moved to.
 file(RELATIVE_PATH QTAPE_PC_PREFIX
   ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+function(qtape_pkg_config name component description requires libraries)
+  set(QTAPE_PC_NAME ${name})
+  set(QTAPE_PC_DESCRIPTION "${description}")
+  set(QTAPE_PC_REQUIRES "${requires}")
+  set(QTAPE_PC_LIBRARIES "${libraries}")
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/qtape.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc COMPONENT ${component}
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
 list(REVERSE libraries)
 list(TRANSFORM libraries PREPEND -lqtape_)
-list(JOIN libraries " " QTAPE_PC_LIBRARIES)
-set(QTAPE_PC_REQUIRES fmt)
-if(NOT BUILD_SHARED_LIBS)
-  # What static libraries link.
-  string(APPEND QTAPE_PC_REQUIRES " tbb zlib libzip")
-  set(QTAPE_PC_LIBRARIES "-Wl,--start-group ${QTAPE_PC_LIBRARIES} -Wl,--end-group -ldnnl -fopenmp")
+list(JOIN libraries " " all)
+set(requires fmt)
+# What static libraries link.
+set(static_onnx "-lonnx_proto -lprotobuf")
+set(static_tflite "")
+set(static_distributed -lmpi)
+if(BUILD_SHARED_LIBS)
+  set(static_onnx)
+  set(static_distributed)
+else()
+  string(APPEND requires " tbb zlib libzip")
+  set(all "-Wl,--start-group ${all} -Wl,--end-group -ldnnl -fopenmp")
 endif()
-configure_file(${PROJECT_SOURCE_DIR}/cmake/qtape.pc.in ${PROJECT_BINARY_DIR}/qtape.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/qtape.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+qtape_pkg_config(qtape libqtape-dev "${PROJECT_DESCRIPTION}" "${requires}" "${all}")
+foreach(name IN LISTS optional)
+  qtape_pkg_config(qtape-${name} libqtape-${name}-dev "The library qtape::${name}"
+    "qtape = ${PROJECT_VERSION}" "-lqtape_${name} ${static_${name}}")
+endforeach()
 # Found when they are installed, since sources change after configuration.
 install(CODE "
   include(\"${PROJECT_SOURCE_DIR}/cmake/public_headers.cmake\")

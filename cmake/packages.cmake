@@ -35,14 +35,18 @@ set(CPACK_COMPONENTS_ALL libqtape libqtape-dev)
 set(same "(= ${PROJECT_VERSION})")
 set(all "libqtape${version} ${same}")
 qtape_package(libqtape libqtape${version} "Quantization-aware training: the library" "")
-foreach(name IN LISTS optional)
-  list(APPEND CPACK_COMPONENTS_ALL libqtape-${name})
-  list(APPEND all "libqtape-${name}${version} ${same}")
-  qtape_package(libqtape-${name} libqtape-${name}${version}
-    "Quantization-aware training: the library qtape::${name}" "libqtape${version} ${same}")
-endforeach()
 qtape_package(libqtape-dev libqtape-dev "Quantization-aware training: headers"
   "${all};libfmt-dev;libxtensor-dev")
+foreach(name IN LISTS optional)
+  list(APPEND CPACK_COMPONENTS_ALL libqtape-${name} libqtape-${name}-dev)
+  set(library "libqtape-${name}${version} ${same}")
+  list(APPEND all "${library}")
+  qtape_package(libqtape-${name} libqtape-${name}${version}
+    "Quantization-aware training: the library qtape::${name}" "libqtape${version} ${same}")
+  qtape_package(libqtape-${name}-dev libqtape-${name}-dev
+    "Quantization-aware training: to build against qtape::${name}"
+    "${library};libqtape-dev ${same}")
+endforeach()
 if(TARGET qtape_tool)
   list(APPEND CPACK_COMPONENTS_ALL qtape)
   qtape_package(qtape qtape "Quantization-aware training: programs" "${all}")

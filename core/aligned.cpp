@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -12,6 +13,9 @@
 
 namespace qtape {
 namespace {
+
+/// Bytes of all blocks.
+std::atomic<int64_t> in_use = 0;
 
 /// Throws for more memory than there is: a kernel that overcommits grants any size, and kills
 /// the process when the pages are touched.
@@ -23,6 +27,11 @@ void require_memory(int64_t bytes) {
   require<Error>(bytes <= allowed,
                  "cannot allocate {} bytes: the control group of this process allows {}", bytes,
                  allowed);
+  const int64_t least = std::min(machine, allowed);
+  require<Error>(
+      bytes <= least - in_use, "cannot allocate {} bytes beside {} that are in use: {} {}",
+      bytes, in_use.load(),
+      least < machine ? "the control group of this process allows" : "the machine has", least);
 }
 
 }  // namespace
@@ -32,11 +41,13 @@ AlignedBuffer::AlignedBuffer(int64_t bytes) : size_(aligned_size(std::max<int64_
   const auto size = static_cast<size_t>(size_);
   void* data = ::operator new (size, std::align_val_t{alignment}, std::nothrow);
   if (data == nullptr) throw OutOfMemory(size_);
-  data_.reset(static_cast<std::byte*>(data));
+  in_use += size_;
+  data_ = {static_cast<std::byte*>(data), Free{size_}};
   std::memset(data_.get(), 0, size);
 }
 
 void AlignedBuffer::Free::operator()(std::byte* data) const {
+  in_use -= size;
   ::operator delete (data, std::align_val_t{alignment});
 }
 

@@ -16,8 +16,8 @@ constexpr int64_t aligned_size(int64_t bytes) {
 }
 
 /// A zeroed block of bytes, 64-byte aligned. Movable, not copyable. The constructor throws
-/// Error if `bytes` exceeds the physical memory of the machine or the limit of the control
-/// groups, and OutOfMemory if the allocation fails.
+/// Error if `bytes`, with all other blocks of the process, exceeds the physical memory of the
+/// machine or the limit of the control groups, and OutOfMemory if the allocation fails.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -28,6 +28,7 @@ class AlignedBuffer {
 
  private:
   struct Free {
+    int64_t size;
     void operator()(std::byte* data) const;
   };
   std::unique_ptr<std::byte, Free> data_;

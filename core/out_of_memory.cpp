@@ -1,5 +1,7 @@
 #include "qtape/core/out_of_memory.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -17,6 +19,7 @@ OutOfMemory::OutOfMemory(std::string_view task, std::string_view object, int64_t
   if (!object.empty()) append(" ");
   append(object);
   append_bytes();
+  append_limit();
 }
 
 void OutOfMemory::append(std::string_view part) noexcept {
@@ -27,13 +30,26 @@ void OutOfMemory::append(std::string_view part) noexcept {
   size_ += count;
 }
 
+void OutOfMemory::append(uint64_t number) noexcept {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  append({digits.data(), static_cast<std::size_t>(end - digits.data())});
+}
+
 void OutOfMemory::append_bytes() noexcept {
   if (bytes_ == 0) return;
-  std::array<char, 20> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes_).ptr;
   append(": cannot allocate ");
-  append({digits.data(), static_cast<std::size_t>(end - digits.data())});
+  append(static_cast<uint64_t>(bytes_));
   append(" bytes");
+}
+
+void OutOfMemory::append_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  append(bytes_ == 0 ? ": the address space is limited to "
+                     : "; the address space is limited to ");
+  append(static_cast<uint64_t>(limit.rlim_cur));
+  append(" bytes (ulimit -v)");
 }
 
 void fail_while(std::string_view task, std::string_view object, const std::bad_alloc& error) {

@@ -8,7 +8,9 @@
 
 namespace qtape {
 
-/// A failed allocation. `what()` is one line, for example "out of memory while reading m.json".
+/// A failed allocation. `what()` is one line, for example "out of memory while reading m.json",
+/// with the number of bytes where it is known and the limit of the address space if there is
+/// one.
 /// The text is stored in the object and truncated to fit.
 class OutOfMemory : public std::bad_alloc {
  public:
@@ -25,7 +27,9 @@ class OutOfMemory : public std::bad_alloc {
 
  private:
   void append(std::string_view part) noexcept;
+  void append(uint64_t number) noexcept;
   void append_bytes() noexcept;
+  void append_limit() noexcept;
 
   std::array<char, 512> text_ = {};
   std::size_t size_ = 0;

@@ -1,5 +1,8 @@
 #include "qtape/core/process_limits.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -109,6 +112,16 @@ std::optional<int> threads_asked(const char* setting) {
 
 std::optional<double> cpu_quota(const std::string& root) {
   return smallest_limit(root, "cpu", quota_of);
+}
+
+std::optional<int64_t> address_space_left() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::nullopt;
+  }
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return static_cast<int64_t>(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE);
 }
 
 std::optional<int64_t> memory_limit(const std::string& root) {

@@ -20,4 +20,8 @@ std::optional<double> cpu_quota(const std::string& root);
 /// other processes of the group. Returns nullopt if no group sets a limit. `root` as above.
 std::optional<int64_t> memory_limit(const std::string& root);
 
+/// Bytes that the address space of this process (`ulimit -v`) may still grow by. Returns
+/// nullopt if it has no limit.
+std::optional<int64_t> address_space_left();
+
 }  // namespace qtape

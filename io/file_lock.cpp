@@ -59,7 +59,7 @@ FileLock::FileLock(const std::string& path) {
 /// Returns false if the locked file was removed by the run that held the lock before. Throws
 /// nothing once the file is locked, since no destructor would remove it.
 bool FileLock::lock(const std::string& path, const std::string& holder) {
-  file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  file_ = open_own_file(name_, O_RDWR);
   if (file_ < 0) {
     fail<IoError>("{}: cannot lock: {}", name_, std::generic_category().message(errno));
   }

@@ -56,7 +56,7 @@ void take_permissions(int file, const std::string& path, mode_t more) {
 /// writers of one path take turns; without locks in the file system they do not wait.
 Descriptor open_partial(const std::string& path, const std::string& partial) {
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    Descriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    Descriptor file(open_own_file(partial, O_WRONLY));
     if (file.get() < 0) fail_io(path, "write", errno);
     while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
@@ -87,13 +87,14 @@ void write_and_rename(Descriptor file, const std::string& path, const std::strin
   }
 }
 
-/// Makes the rename itself survive a power loss. File systems that cannot sync directories are
-/// ignored.
+/// Makes the rename itself survive a power loss. Folders that cannot be opened for reading and
+/// file systems that cannot sync directories are ignored. Throws IoError if the disk fails.
 void sync_folder(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const Descriptor descriptor(
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.get() >= 0) (void)::fsync(descriptor.get());
+  if (descriptor.get() < 0 || ::fsync(descriptor.get()) == 0) return;
+  if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail_io(path, "sync", errno);
 }
 
 /// Throws IoError for a path that the system would cut at a NUL byte.
@@ -142,10 +143,24 @@ void write_all(int file, std::string_view name, std::string_view content) {
   }
 }
 
+int open_own_file(const std::string& path, int access) {
+  constexpr auto others =
+      "{}: exists and is no regular file with a single name, so it is not written: remove it";
+  const int file =
+      ::open(path.c_str(), access | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  // ENXIO: a pipe that nothing reads.
+  require<IoError>(file >= 0 || (errno != ELOOP && errno != ENXIO), others, path);
+  struct stat status {};
+  if (file < 0 || ::fstat(file, &status) != 0) return file;
+  if (S_ISREG(status.st_mode) && status.st_nlink <= 1) return file;
+  ::close(file);
+  fail<IoError>(others, path);
+}
+
 bool is_open_at(int file, const std::string& path) {
   struct stat opened {};
   struct stat named {};
-  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+  return ::fstat(file, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 

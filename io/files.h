@@ -12,7 +12,8 @@ std::string read_file(const std::string& path, int64_t limit);
 
 /// Replaces the file `path` by `content`: writes `<path>.partial`, syncs it and renames it to
 /// `path`. A symbolic link is kept and its target replaced; a device or a pipe is written to
-/// directly. Throws IoError; the file at `path` is then unchanged and the partial file removed.
+/// directly. Throws IoError; the file at `path` is then unchanged and the partial file removed,
+/// but for the error that the disk could not record the rename.
 /// Concurrent writers of one path wait for each other.
 void write_file(const std::string& path, std::string_view content);
 
@@ -23,7 +24,12 @@ std::string written_path(const std::string& path);
 /// Writes all of `content` to a file descriptor. Throws IoError that starts with `name`.
 void write_all(int file, std::string_view name, std::string_view content);
 
-/// True if `path` refers to the open `file`.
+/// Opens or creates a file that only qtape writes, such as a lock or an incomplete file, with
+/// O_WRONLY or O_RDWR as `access`. Returns its descriptor, or -1 with errno set. Throws IoError
+/// where there is a link, a pipe or a file with several names, since others put it there.
+int open_own_file(const std::string& path, int access);
+
+/// True if `path` is the open `file` itself, not a link to it.
 bool is_open_at(int file, const std::string& path);
 
 /// Creates the folder `path` and its parents if they are missing. Throws IoError.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
 #include "qtape/core/float_environment.h"
 #include "qtape/core/median.h"
@@ -85,11 +84,15 @@ class Run {
     if (options_.resume && ranks_.count() > 1) {
       ranks_.require_equal(progress_facts(model_, step_, {}));
     }
+    result_.resumed_from = step_;
     result_.steps = steps_;
     result_.shards = shards_.total;
     result_.ranks = ranks_.count();
     tape_.set_step(step_);
     model_.set_sections({});  // training makes them obsolete
+    if (!options_.checkpoint.empty() && ranks_.leads()) {
+      require_memory_of_checkpoint(model_.parameters(), optimizer_.save(), options_.checkpoint);
+    }
     try {
       train();
       if (updated_) require_finite(model_.parameters(), step_);
@@ -176,15 +179,15 @@ class Run {
       if (signal != 0) throw FitInterrupted(signal, progress);
     }
     times.resize(std::min(taken, times.size()));
-    result_.step_us = median(times);
+    if (!times.empty()) result_.step_us = median(times);
   }
 
   /// Updates the parameters, unless the gradients are limited and their norm is not finite;
   /// true if it did.
   bool update() {
     if (options_.max_gradient_norm > 0) {
-      const double norm =
-          clip_by_norm(model_.parameters(), options_.max_gradient_norm, options_.threads);
+      const double norm = clip_by_norm(model_.parameters(), options_.max_gradient_norm,
+                                       options_.threads, options_.groups);
       if (!std::isfinite(norm)) return false;
     }
     optimizer_.step(schedule_.learning_rate(step_));
@@ -316,18 +319,11 @@ class Run {
       restore(model_.sections());
       return resume_record();
     }
-    std::error_code ignored;
-    const std::string& file = options_.checkpoint;
-    if (file.empty() || !std::filesystem::exists(file, ignored)) return;
-    const SavedModel saved = load_model(file);
-    naming<FormatError>(file, [&] {
-      require<FormatError>(
-          saved.graph.with_batch(options_.batch) == model_.graph().with_batch(options_.batch),
-          "/nodes: the graph is not that of the model");
-      restore(saved.sections);
-    });
+    const std::optional<SavedModel> saved = saved_run(model_, options_);
+    if (!saved) return;
+    naming<FormatError>(options_.checkpoint, [&] { restore(saved->sections); });
     resume_record();
-    (void)model_.take_over(saved.parameters);
+    (void)model_.take_over(saved->parameters);
   }
 
   void resume_record() {
@@ -393,8 +389,10 @@ FitResult fit(Model& model, const data::Dataset& dataset, const FitOptions& opti
   check_options(options);
   const FloatEnvironment floats;
   check_model(model, options);
-  check_scales(model, options);
-  return during("training", {}, [&] { return Run(model, dataset, options).run(); });
+  std::vector<std::string> warnings = check_scales(model, options);
+  FitResult result = during("training", {}, [&] { return Run(model, dataset, options).run(); });
+  result.warnings = std::move(warnings);
+  return result;
 }
 
 }  // namespace qtape

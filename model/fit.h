@@ -54,7 +54,7 @@ struct FitOptions {
   /// Damps or freezes weights that oscillate between two codes.
   Oscillations oscillations = {};
   /// Gradients with a larger norm are scaled down to it, and a step whose norm is not finite
-  /// is skipped; 0: no limit.
+  /// is skipped; those of frozen parameters do not count. 0: no limit.
   double max_gradient_norm = 0;
   data::Augmentation augmentation = {};
   /// Reads the samples of the next step in a separate thread while a step computes. If empty:
@@ -124,8 +124,12 @@ struct FitResult {
   std::vector<EpochResult> epochs = {};  ///< including those before a resume
   int64_t step = 0;                      ///< number of finished steps
   int64_t steps = 0;                     ///< number of steps of the whole run
-  double step_us = 0;  ///< median time of a step in microseconds: batch, forward, backward and
-                       ///< optimizer
+  int64_t resumed_from = 0;              ///< number of steps of the run that was continued
+  /// Median time of a step in microseconds: batch, forward, backward and optimizer; empty if a
+  /// run that was complete was resumed.
+  std::optional<double> step_us = {};
+  /// The warnings that FitOptions::progress prints before the first step.
+  std::vector<std::string> warnings = {};
   int64_t skipped_batches = 0;             ///< batches without update because their loss, or
                                            ///< the limited norm of gradients, was not finite
   int64_t non_finite_elements = 0;         ///< number of elements that observers skipped

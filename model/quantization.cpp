@@ -22,6 +22,19 @@ std::set<std::string, std::less<>> scale_labels(const Graph& graph) {
   return labels;
 }
 
+/// Returns the names of the quantizers all of whose states are in `from`.
+std::vector<std::string> known_quantizers(const Graph& graph, const Parameters& from) {
+  std::vector<std::string> known;
+  for (NodeId id : quantizers(graph)) {
+    const auto& operands = graph[id].operands;
+    const bool all = std::all_of(operands.begin() + 1, operands.end(), [&](NodeId each) {
+      return from.find(graph[each].label) != nullptr;
+    });
+    if (all && operands.size() > 1) known.push_back(graph.name(id));
+  }
+  return known;
+}
+
 Tape calibration_tape(Model& model, const data::Dataset& dataset, int64_t samples,
                       int threads) {
   const int64_t rows = calibration_batch(std::min(dataset.size(), samples));
@@ -83,8 +96,27 @@ int64_t start_from(Model& model, const Parameters& from, const data::Dataset& da
   }
   const int64_t taken = model.take_over(from);
   if (!calibrates) return taken;
-  (void)calibrate(model, dataset, {}, samples, threads);
+  (void)calibrate(model, dataset, {.keep = known_quantizers(model.graph(), from)}, samples,
+                  threads);
   return model.take_over(from);
+}
+
+FakeQuantize quantizer_of_answers(const Graph& graph) {
+  const bool wide = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
+    const CodeLimits limits = grid_of(graph, id).limits;
+    return limits.q_max - limits.q_min > 255;
+  });
+  const auto made = std::get<FakeQuantize>(*calibrated_quantizers(8, wide ? 16 : 8).input);
+  return wide ? with_signed_codes(made) : made;
+}
+
+Model with_quantized_answers(const Model& model, const data::Dataset& dataset, int64_t samples,
+                             int threads) {
+  Graph graph = quantize_answers(model.graph(), quantizer_of_answers(model.graph()));
+  if (graph == model.graph()) return {std::move(graph), model.parameters()};
+  Model result(std::move(graph), 0);
+  (void)start_from(result, model.parameters(), dataset, samples, threads);
+  return result;
 }
 
 }  // namespace qtape

@@ -38,10 +38,22 @@ std::vector<NodeCalibration> search_calibration(Model& model, const data::Datase
 /// `insert_quantizers`. Their states are initial.
 Model with_quantizers(const Model& model, const InsertOptions& options);
 
+/// Returns the quantizer of answers for targets whose outputs are codes: of 8 bits, or of 16
+/// bits with signed codes if `graph` has codes of more than 8 bits, as layers of TensorFlow
+/// Lite read and write codes of one type.
+FakeQuantize quantizer_of_answers(const Graph& graph);
+
+/// Returns a copy of `model` whose answers end in codes, as `write_tflite` requires. Answers
+/// that are sums get quantizer_of_answers, with the range of the quantized answers on the first
+/// `samples` of `dataset`; all other values stay.
+Model with_quantized_answers(const Model& model, const data::Dataset& dataset,
+                             int64_t samples = default_calibration_samples,
+                             int threads = default_threads());
+
 /// Copies, by name, the parameters and states of the model that `from` contains, and calibrates
 /// the quantizers without states in `from` on `dataset`. Returns the number of copied values.
-/// Throws GraphError for a parameter of the model that `from` lacks or has with a different
-/// shape.
+/// Quantizers whose states `from` contains quantize while the others observe. Throws GraphError
+/// for a parameter of the model that `from` lacks or has with a different shape.
 int64_t start_from(Model& model, const Parameters& from, const data::Dataset& dataset,
                    int64_t samples = default_calibration_samples,
                    int threads = default_threads());

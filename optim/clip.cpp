@@ -28,33 +28,37 @@ struct Block {
   int64_t n;
 };
 
-int64_t blocks_of(const ParameterEntry& entry) {
-  return entry.trainable() ? (entry.elements() + clip_block - 1) / clip_block : 0;
-}
+/// The gradients of trainable entries, without those that groups freeze.
+struct Gradients {
+  const Parameters& parameters;
+  std::span<const ParameterGroup> groups;
 
-int64_t count_blocks(const Parameters& parameters) {
-  int64_t count = 0;
-  for (const ParameterEntry& entry : parameters.entries()) count += blocks_of(entry);
-  return count;
-}
-
-/// Calls `visit(index, block)` for the blocks in [begin, end), in entry order.
-template <class Visit>
-void visit_blocks(const Parameters& parameters, int64_t begin, int64_t end,
-                  const Visit& visit) {
-  int64_t before = 0;
-  for (const ParameterEntry& entry : parameters.entries()) {
-    const int64_t count = blocks_of(entry);
-    const int64_t size = size_of(entry.type.dtype);
-    for (int64_t i = std::max(begin, before); i < std::min(end, before + count); ++i) {
-      const int64_t start = (i - before) * clip_block;
-      visit(i, Block{entry.type.dtype, entry.gradient + start * size,
-                     std::min(clip_block, entry.elements() - start)});
-    }
-    before += count;
-    if (before >= end) return;
+  int64_t blocks_of(const ParameterEntry& entry) const {
+    if (!entry.trainable() || is_frozen(groups, entry.name)) return 0;
+    return (entry.elements() + clip_block - 1) / clip_block;
   }
-}
+  int64_t count_blocks() const {
+    int64_t count = 0;
+    for (const ParameterEntry& entry : parameters.entries()) count += blocks_of(entry);
+    return count;
+  }
+  /// Calls `visit(index, block)` for the blocks in [begin, end), in entry order.
+  template <class Visit>
+  void visit_blocks(int64_t begin, int64_t end, const Visit& visit) const {
+    int64_t before = 0;
+    for (const ParameterEntry& entry : parameters.entries()) {
+      const int64_t count = blocks_of(entry);
+      const int64_t size = size_of(entry.type.dtype);
+      for (int64_t i = std::max(begin, before); i < std::min(end, before + count); ++i) {
+        const int64_t start = (i - before) * clip_block;
+        visit(i, Block{entry.type.dtype, entry.gradient + start * size,
+                       std::min(clip_block, entry.elements() - start)});
+      }
+      before += count;
+      if (before >= end) return;
+    }
+  }
+};
 
 /// Loop over the gradients of a block, one version per dtype. `x` is the result or the factor.
 using Loop = void (*)(const Block*, double* x);
@@ -118,28 +122,30 @@ Loop clamp_loop() {
   });
 }
 
-void run(const Parameters& parameters, const Loops& loops, double x, int threads) {
-  parallel_for(threads, count_blocks(parameters), 1, clip_grain,
+void run(const Gradients& gradients, const Loops& loops, double x, int threads) {
+  parallel_for(threads, gradients.count_blocks(), 1, clip_grain,
                [&](int64_t begin, int64_t end) {
                  double argument = x;
-                 visit_blocks(parameters, begin, end,
-                              [&](int64_t, const Block& block) { loops(block, &argument); });
+                 gradients.visit_blocks(
+                     begin, end, [&](int64_t, const Block& block) { loops(block, &argument); });
                });
 }
 
 }  // namespace
 
-double gradient_norm(const Parameters& parameters, int threads) {
+double gradient_norm(const Parameters& parameters, int threads,
+                     std::span<const ParameterGroup> groups) {
   const FloatEnvironment floats;
   settings::require_at_least("gradient_norm", "threads", 1, threads);
   const Loops loops{square_loop<float>(), square_loop<double>()};
-  const int64_t blocks = count_blocks(parameters);
+  const Gradients gradients{parameters, groups};
+  const int64_t blocks = gradients.count_blocks();
   std::array<double, blocks_per_region> sums;
   double total = 0;
   for (int64_t first = 0; first < blocks; first += blocks_per_region) {
     const int64_t count = std::min(blocks_per_region, blocks - first);
     parallel_for(threads, count, 1, clip_grain, [&](int64_t begin, int64_t end) {
-      visit_blocks(parameters, first + begin, first + end, [&](int64_t i, const Block& block) {
+      gradients.visit_blocks(first + begin, first + end, [&](int64_t i, const Block& block) {
         loops(block, &sums[static_cast<size_t>(i - first)]);
       });
     });
@@ -148,20 +154,22 @@ double gradient_norm(const Parameters& parameters, int threads) {
   return std::sqrt(total);
 }
 
-double clip_by_norm(Parameters& parameters, double max_norm, int threads) {
+double clip_by_norm(Parameters& parameters, double max_norm, int threads,
+                    std::span<const ParameterGroup> groups) {
   const FloatEnvironment floats;
   settings::require_positive("clip_by_norm", "max_norm", max_norm);
   settings::require_at_least("clip_by_norm", "threads", 1, threads);
-  const double norm = gradient_norm(parameters, threads);
+  const double norm = gradient_norm(parameters, threads, groups);
   if (!std::isfinite(norm) || norm <= max_norm) return norm;
-  run(parameters, {scale_loop<float>(), scale_loop<double>()}, max_norm / norm, threads);
+  run({parameters, groups}, {scale_loop<float>(), scale_loop<double>()}, max_norm / norm,
+      threads);
   return norm;
 }
 
 void clip_by_value(Parameters& parameters, double limit, int threads) {
   settings::require_positive("clip_by_value", "limit", limit);
   settings::require_at_least("clip_by_value", "threads", 1, threads);
-  run(parameters, {clamp_loop<float>(), clamp_loop<double>()}, limit, threads);
+  run({parameters, {}}, {clamp_loop<float>(), clamp_loop<double>()}, limit, threads);
 }
 
 }  // namespace qtape

@@ -182,6 +182,12 @@ void check_tensors(const Section& expected, const Section& section) {
 
 }  // namespace
 
+bool is_frozen(std::span<const ParameterGroup> groups, std::string_view name) {
+  const auto group = std::ranges::find_if(
+      groups, [&](const ParameterGroup& each) { return matches(each.pattern, name); });
+  return group != groups.end() && group->frozen;
+}
+
 Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
                      int threads)
     : parameters_(parameters), rule_(rule), groups_(std::move(groups)), threads_(threads) {
@@ -199,10 +205,9 @@ Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGro
 
 void Optimizer::add_parts(const Parameters& parameters) {
   for (const ParameterEntry& entry : parameters.entries()) {
-    if (!entry.trainable()) continue;
+    if (!entry.trainable() || entry.elements() == 0 || is_frozen(groups_, entry.name)) continue;
     const auto group = std::ranges::find_if(
         groups_, [&](const ParameterGroup& each) { return matches(each.pattern, entry.name); });
-    if (group->frozen || entry.elements() == 0) continue;
     Part part{.name = entry.name,
               .type = entry.type,
               .group = static_cast<size_t>(group - groups_.begin()),

@@ -84,8 +84,9 @@ void print_folding(Model& model, const data::Dataset& images, int threads) {
 
 void finish(const Model& model, const TrainingSettings& recipe, const RunResult& result,
             const ProgramOptions& options, const std::string& json, OutputFiles& files) {
-  console::print("{} accuracy {:.2f} %, median step {:.0f} us\n", scored_data(recipe),
-                 result.test.accuracy.value_or(0), result.fit.step_us);
+  console::print(
+      "{} accuracy {:.2f} %{}\n", scored_data(recipe), result.test.accuracy.value_or(0),
+      result.fit.step_us ? fmt::format(", median step {:.0f} us", *result.fit.step_us) : "");
   if (const std::string skipped = skipped_text(result.fit); !skipped.empty()) {
     console::print("{}\n", skipped);
   }

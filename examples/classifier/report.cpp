@@ -13,7 +13,7 @@ std::string report_json(Json settings, const RunResult& result) {
                        {"epochs", std::move(epochs)},
                        {"ranks", result.fit.ranks},
                        {"shards", result.fit.shards},
-                       {"step_us", result.fit.step_us},
+                       {"step_us", result.fit.step_us ? Json(*result.fit.step_us) : Json()},
                        {"test_accuracy", result.test.accuracy.value_or(0)},
                        {"outputs_sha256", result.test.outputs_sha256},
                        {"parameters_sha256", result.parameters_sha256},

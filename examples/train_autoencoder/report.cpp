@@ -33,7 +33,7 @@ Json model_json(const TrainedModel& model) {
         {{"epoch", each.epoch}, {"loss", each.loss}, {"test_auc", each.score.value_or(0)}});
   }
   json["epochs"] = std::move(epochs);
-  json["step_us"] = model.step_us;
+  json["step_us"] = model.step_us ? Json(*model.step_us) : Json();
   json["skipped_batches"] = model.skipped_batches;
   return json;
 }

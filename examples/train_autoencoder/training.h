@@ -15,7 +15,7 @@ struct TrainedModel {
   Model model;
   std::vector<EpochResult> epochs;  ///< all epochs that its values were trained for, with AUC
                                     ///< as score
-  double step_us = 0;               ///< median time of a step of its last training
+  std::optional<double> step_us;    ///< median time of a step of its last training
   int64_t skipped_batches = 0;      ///< batches without update because their loss was not
                                     ///< finite
   std::string report_failure = {};  ///< of its last training, see FitResult

@@ -16,6 +16,7 @@
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/program_plan.h"
 #include "qtape/integer/program/session_hooks.h"
+#include "qtape/kernels/quantize/rounding_trials.h"
 #include "qtape/kernels/simd/threads.h"
 
 namespace qtape {
@@ -108,6 +109,7 @@ IntegerBinding IntegerSession::Bound::binding(ProgramNodeId id) const {
 }
 
 void IntegerSession::Bound::bind() {
+  if (!options_.reference) kernels::require_exact_rounding();
   const ComputingThread serial;
   std::vector<bool> done(plan_.values.size());
   for (const ProgramNodeId id : ids(program_)) {

@@ -9,6 +9,7 @@
 #include "qtape/integer/training/exact_parts.h"
 #include "qtape/integer/training/held_codes.h"
 #include "qtape/kernels/quantize/quantize.h"
+#include "qtape/kernels/quantize/rounding_trials.h"
 
 namespace qtape {
 
@@ -62,6 +63,7 @@ ExactForward::~ExactForward() = default;
 
 void ExactForward::bind(const Lookup& lookup) {
   lookup_ = lookup;
+  kernels::require_exact_rounding();
   find_float_readers();
   find_computed_biases();
   for (const NodeId id : ids(graph())) {

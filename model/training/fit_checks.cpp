@@ -8,6 +8,7 @@
 
 #include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
+#include "qtape/core/process_limits.h"
 #include "qtape/core/settings.h"
 #include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
@@ -139,7 +140,7 @@ std::string warning_of_oscillations(const Graph& graph, const Oscillations& opti
 
 }  // namespace
 
-void check_scales(const Model& model, const FitOptions& options) {
+std::vector<std::string> check_scales(const Model& model, const FitOptions& options) {
   const QuantizationSchedule schedule = options.quantization.value_or(QuantizationSchedule{});
   for (const NodeId id : quantizers(model.graph())) {
     if (schedule.freeze != 0) break;
@@ -150,11 +151,30 @@ void check_scales(const Model& model, const FitOptions& options) {
                              model.graph().describe(id));
     }
   }
-  for (const std::string& warning :
-       {warning_of_small_scales(model, options),
-        warning_of_oscillations(model.graph(), options.oscillations)}) {
-    if (options.progress && !warning.empty()) console::print("{}\n", warning);
+  std::vector<std::string> warnings = {
+      warning_of_small_scales(model, options),
+      warning_of_oscillations(model.graph(), options.oscillations)};
+  std::erase(warnings, "");
+  for (const std::string& warning : warnings) {
+    if (options.progress) console::print("{}\n", warning);
   }
+  return warnings;
+}
+
+void require_memory_of_checkpoint(const Parameters& parameters, const Section& optimizer,
+                                  const std::string& path) {
+  const std::optional<int64_t> left = address_space_left();
+  if (!left) return;
+  int64_t moments = 0;
+  for (const auto& [name, tensor] : optimizer.tensors) moments += tensor.type.bytes();
+  int64_t values = 0;
+  for (const ParameterEntry& each : parameters.entries()) values += each.type.bytes();
+  // Base64 writes 3 bytes as 4 characters.
+  const int64_t needed = moments + 2 * ((values + moments) * 4 / 3);
+  require<Error>(needed <= *left,
+                 "{}: writing this checkpoint takes at least {} bytes of memory, and the limit "
+                 "of the address space (ulimit -v) leaves {}",
+                 path, needed, *left);
 }
 
 void require_finite(const Parameters& parameters, int64_t step) {

@@ -198,6 +198,17 @@ DistilledGraph training_graph(const Model& model, const data::Dataset& dataset,
   return {.graph = std::move(graph), .loss = loss, .probabilities = {}};
 }
 
+std::optional<SavedModel> saved_run(const Model& model, const FitOptions& options) {
+  std::error_code ignored;
+  const std::string& file = options.checkpoint;
+  if (file.empty() || !std::filesystem::exists(file, ignored)) return std::nullopt;
+  SavedModel saved = load_model(file);
+  require<FormatError>(
+      saved.graph.with_batch(options.batch) == model.graph().with_batch(options.batch),
+      "{}: /nodes: the graph is not that of the model", file);
+  return saved;
+}
+
 Section values_of(const Parameters& parameters) {
   Section section{.kind = "parameters"};
   for (const ParameterEntry& each : parameters.entries()) {

@@ -16,9 +16,15 @@ namespace qtape {
 /// Throws ArgumentError for options out of range or without effect.
 void check_options(const FitOptions& options);
 /// Throws ArgumentError if the schedule never lets quantizers observe, and one has no scale
-/// yet. Prints a warning, unless `progress` is off, of learned scales whose range is smaller
-/// than a step of the optimizer.
-void check_scales(const Model& model, const FitOptions& options);
+/// yet. Returns warnings of learned scales whose range is smaller than a step of the optimizer,
+/// and of weights whose oscillations are not controlled, and prints them unless `progress` is
+/// off.
+std::vector<std::string> check_scales(const Model& model, const FitOptions& options);
+
+/// Throws Error if a checkpoint of this run cannot be written for want of address space. It
+/// needs at least the text of all values and moments twice, and a copy of the moments.
+void require_memory_of_checkpoint(const Parameters& parameters, const Section& optimizer,
+                                  const std::string& path);
 
 /// Returns the metric for `options.validation`, which are given; empty if they have nothing to
 /// compare with, which is printed unless `progress` is off.
@@ -47,6 +53,10 @@ std::vector<RankFact> facts_of(const Model& model, const data::Dataset& dataset,
 /// The same for the progress of a run, when it continues and after each epoch.
 std::vector<RankFact> progress_facts(const Model& model, int64_t step,
                                      const std::optional<double>& score);
+
+/// Returns the model in the file `options.checkpoint`; empty if there is none. Throws
+/// FormatError if it is another one than `model`.
+std::optional<SavedModel> saved_run(const Model& model, const FitOptions& options);
 
 /// Returns all values, also for a checkpoint.
 Section values_of(const Parameters& parameters);

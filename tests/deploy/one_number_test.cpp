@@ -72,18 +72,21 @@ data::Dataset samples() {
   return set;
 }
 
+FitOptions options_of(Requantization requantization, int threads) {
+  return {.epochs = 3,
+          .batch = 8,
+          .optimizer = Sgd{.momentum = 0.5},
+          .learning_rate = 0.0625,
+          .schedule = ConstantRate{},
+          .arithmetic = exact(requantization),
+          .threads = threads,
+          .progress = false,
+          .interruptible = false};
+}
+
 std::string number_of(Model model, Requantization requantization, int threads) {
   const data::Dataset set = samples();
-  fit(model, set,
-      {.epochs = 3,
-       .batch = 8,
-       .optimizer = Sgd{.momentum = 0.5},
-       .learning_rate = 0.0625,
-       .schedule = ConstantRate{},
-       .arithmetic = exact(requantization),
-       .threads = threads,
-       .progress = false,
-       .interruptible = false});
+  fit(model, set, options_of(requantization, threads));
   const IntegerProgram program = model.integers(requantization);
   const Tensor answers = predict(program, set, threads);
   const std::string text = to_json(program);
@@ -106,4 +109,14 @@ TEST_CASE("one number: training, conversion and integers give the same bits ever
     CAPTURE(all);
     CHECK(sha256_hex(std::as_bytes(std::span(all))) == number);
   }
+}
+
+TEST_CASE("one number: a stored checkpoint resumes to the bits of an uninterrupted run") {
+  Model whole = perceptron();
+  FitOptions options = options_of(Requantization::SingleRounding, 1);
+  fit(whole, samples(), options);
+  Model resumed = Model::load(std::string(QTAPE_TEST_DATA) + "/checkpoint.json");
+  options.resume = true;
+  CHECK(fit(resumed, samples(), options).resumed_from == 5);
+  CHECK(resumed.parameters().sha256() == whole.parameters().sha256());
 }

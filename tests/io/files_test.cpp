@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "qtape/core/error.h"
+#include "qtape/io/file_lock.h"
 #include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
 
@@ -129,6 +131,34 @@ TEST_CASE("files: links stay links and devices stay devices") {
   CHECK(std::filesystem::is_character_file("/dev/null"));
   CHECK(error_text<IoError>([&] { write_file("/dev/full", "x"); }) ==
         "/dev/full: cannot write: No space left on device");
+}
+
+TEST_CASE(
+    "files: what others put in the place of an incomplete file or a lock is not written") {
+  namespace fs = std::filesystem;
+  const std::string refused =
+      ": exists and is no regular file with a single name, so it is not written: remove it";
+  for (const std::string ending : {".partial", ".lock"}) {
+    CAPTURE(ending);
+    const test::Folder folder;
+    const std::string path = folder.file("a");
+    const std::string victim = folder.file("victim");
+    write_file(victim, "precious");
+    const auto error = [&] {
+      return error_text<IoError>(
+          [&] { ending == ".lock" ? (void)FileLock(path) : write_file(path, "new"); });
+    };
+    fs::create_symlink(victim, path + ending);
+    CHECK(error() == path + ending + refused);
+    fs::remove(path + ending);
+    fs::create_hard_link(victim, path + ending);
+    CHECK(error() == path + ending + refused);
+    fs::remove(path + ending);
+    REQUIRE(::mkfifo((path + ending).c_str(), 0600) == 0);
+    CHECK(error() == path + ending + refused);
+    CHECK(read_file(victim, 100) == "precious");
+    CHECK(!fs::exists(path));
+  }
 }
 
 TEST_CASE("files: one that is replaced keeps its permissions") {

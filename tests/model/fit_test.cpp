@@ -141,12 +141,14 @@ TEST_CASE("fit: a stopped run goes on from its checkpoint to the bits of an unbr
     const FitResult part = fit(model, small_digits().train, options);
     CHECK(part.stopped);
     CHECK(part.step == 9);
+    CHECK(part.resumed_from == 0);
     options.stop = {};
     options.resume = true;
     SUBCASE("a fresh model finds the checkpoint by itself") {
       Model fresh = small_model();
       const FitResult rest = fit(fresh, small_digits().train, options);
       CHECK(rest.epochs.size() == 5);
+      CHECK(rest.resumed_from == 9);
       CHECK(fresh.parameters().sha256() == whole);
     }
     SUBCASE("a model that was loaded from it brings it along") {
@@ -443,8 +445,11 @@ TEST_CASE("fit: a stopped model continues from its own progress, not from an old
     CHECK(calls == 4);
     CHECK(model.parameters().sha256() == expected);
     CHECK(model.sections().empty());
-    // A finished run stays finished.
-    CHECK(fit(model, small_digits().train, options).step == 24);
+    // A finished run stays finished, and measures no step.
+    CHECK(result.step_us.has_value());
+    result = fit(model, small_digits().train, options);
+    CHECK(result.step == 24);
+    CHECK(!result.step_us.has_value());
     CHECK(model.parameters().sha256() == expected);
   }
 }
@@ -539,4 +544,29 @@ TEST_CASE("fit: scales that never observe anything are refused before the first 
       "later"));
   options.quantization = QuantizationSchedule{.freeze = 1};
   CHECK(refusal() == "no error");
+}
+
+TEST_CASE("fit: a limit of norms leaves the gradients of frozen layers out") {
+  Network net;
+  const Value x = net.input("x", {784});
+  Model model(linear(relu(linear(x, 8)), 10), loss::cross_entropy);
+  FitOptions options = quiet(1);
+  options.groups = {{.pattern = "fc1.*", .frozen = true}};
+  options.max_gradient_norm = 1;
+  options.on_gradients = [](Parameters& parameters, int64_t) {
+    parameters.at("fc1.bias").gradients<float>()[0] = std::nanf("");
+  };
+  CHECK(fit(model, small_digits().train, options).skipped_batches == 0);
+}
+
+TEST_CASE("fit: warnings are in its result without progress as well") {
+  Model model(quantized(without_quantizers(small_model().graph()),
+                        QuantizationRecipe{.scales = ScaleOrigin::LSQ}));
+  const data::Dataset& digits = small_digits().train;
+  CHECK(fit(model, digits, quiet(1)).warnings.empty());
+  FitOptions options = quiet(1);
+  options.learning_rate = 10;
+  const std::vector<std::string> warnings = fit(model, digits, options).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("warning: a step can change "));
 }

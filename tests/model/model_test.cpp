@@ -6,6 +6,8 @@
 #include <array>
 #include <functional>
 
+#include "qtape/engine/quantizers.h"
+#include "qtape/kernels/quantize/quantize.h"
 #include "qtape/model/quantization.h"
 #include "qtape/model/recipe.h"
 #include "qtape/tests/support/errors.h"
@@ -82,6 +84,22 @@ TEST_CASE("models: a float model is quantized afterwards") {
   Model tuned(quantized.graph(), 3);
   CHECK(start_from(tuned, model.parameters(), digits.train) == 4);
   CHECK(std::abs(accuracy(tuned, digits.test) - wanted) < 1);
+}
+
+TEST_CASE("models: quantizers that are added to a quantized model see its quantized values") {
+  const data::Split digits = data::example_digits(640);
+  Model model = small_model(2, 8);
+  (void)fit(model, digits.train, quiet(2));
+  const Model extended = with_quantized_answers(model, digits.train);
+  const Tensor answers = predict(model, digits.train);
+  ValueRange<float> range;
+  for (const float v : answers.values<float>()) range.merge({v, v});
+  const NodeId added = extended.graph().answers().at(0);
+  CHECK(qparams(extended.graph(), extended.parameters(), added)[0].scale ==
+        double{kernels::qparams_of(range, grid_of(quantizer_of_answers(model.graph()))).scale});
+  const Model same = with_quantized_answers(extended, digits.train);
+  CHECK(same.graph() == extended.graph());
+  CHECK(same.parameters().sha256() == extended.parameters().sha256());
 }
 
 TEST_CASE("models: values are set and taken over by name, with their types checked") {

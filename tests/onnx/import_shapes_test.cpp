@@ -55,7 +55,12 @@ TEST_CASE("onnx: multiples of the batch extent are computed exactly") {
 }
 
 TEST_CASE("onnx: numbers that depend on the batch in other ways are refused") {
-  const std::tuple<const char*, int64_t, int64_t, const char*> rows[] = {
+  struct Row {
+    const char* op;
+    int64_t a, b;
+    const char* text;
+  };
+  const Row rows[] = {
       {"Add", n, 1, "Add of batch and 1 depends on the number of samples"},
       {"Sub", n, batch_times(2), "Sub of batch and 2 batch depends on the number of samples"},
       {"Mul", n, -1, "Mul of batch and -1 depends on the number of samples"},
@@ -68,10 +73,10 @@ TEST_CASE("onnx: numbers that depend on the batch in other ways are refused") {
       {"Max", n, 2, "Max of batch and 2 depends on the number of samples"},
       {"Div", 1, 0, "division by 0"},
       {"Add", INT64_MAX, 1, "Add of 9223372036854775807 and 1 overflows"}};
-  for (const auto& [op, a, b, text] : rows) {
+  for (const Row& row : rows) {
     const std::string got =
-        test::error_text<FormatError>([op = op, a = a, b = b] { (void)folded(op, a, b); });
-    CHECK(got == text);
+        test::error_text<FormatError>([&] { (void)folded(row.op, row.a, row.b); });
+    CHECK(got == row.text);
   }
 }
 

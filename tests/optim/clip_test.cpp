@@ -99,6 +99,21 @@ TEST_CASE("clip: gradients that are not finite show in the norm and are not scal
   CHECK(gradient_at(parameters.at("b"), 2) == 4);
 }
 
+TEST_CASE("clip: gradients of frozen parameters neither count nor change") {
+  const std::vector<ParameterGroup> groups = {{.pattern = "b", .frozen = true}};
+  Parameters parameters = three_four_five();
+  CHECK(gradient_norm(parameters, 1, groups) == 3);
+  CHECK(clip_by_norm(parameters, 1.5, 1, groups) == 3);
+  CHECK(gradient_norm(parameters, 1, groups) == 1.5);
+  CHECK(gradient_norm(parameters, 1) == std::sqrt(1.5 * 1.5 + 16));
+  set_gradient(parameters.at("b"), 2, std::nan(""));
+  CHECK(gradient_norm(parameters, 1, groups) == 1.5);
+  // The first group that matches decides, as for the optimizer.
+  const std::vector<ParameterGroup> first = {{.pattern = "*"},
+                                             {.pattern = "b", .frozen = true}};
+  CHECK(std::isnan(gradient_norm(parameters, 1, first)));
+}
+
 TEST_CASE("clip: by value") {
   Parameters parameters = make_parameters({{"a", f32({6})}, {"b", f64({6})}});
   const std::vector<std::pair<double, double>> cases = {

@@ -20,6 +20,7 @@ fi
 "$tool" convert "$work/m.json" --requantization OnnxQdq -o "$work/q.json" >/dev/null
 "$tool" export onnx "$work/q.json" -o "$work/q.onnx" >/dev/null
 "$tool" weights "$work/m.json" -o "$work/w.npz" >/dev/null
+"$train" --samples 64 --layers 4 --epochs 1 --threads 1 --report "$work/run" >/dev/null
 
 # One trial in a folder of its own: trial KIND CALL COMMAND...; words of the command with @ name
 # files that it writes. Prints a line if the trial fails, and DONE if the program has no such call.
@@ -42,6 +43,12 @@ trial() {
       echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code: $(tail -n 1 "$folder/error")"
     elif [ $code -ne 0 ] && ! [ -s "$folder/error" ]; then
       echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code without a word"
+    fi
+    # Several files that a program writes belong together.
+    if [ "$(cd "$folder/out" && for file in "$expected"/*; do
+      cmp -s "${file##*/}" "$file" && echo new || echo old
+    done | sort -u | wc -l)" != 1 ]; then
+      echo "FAILED: $kind $call ($words) in ${*:3}: exit code $code: some files are new, others old"
     fi
     for file in "$folder"/out/* "$folder"/out/.[!.]*; do
       [ -e "$file" ] || continue
@@ -78,8 +85,10 @@ count_calls() {
   return 1
 }
 
+tried_commands=()
 try() { # try COMMAND...: all calls of the plan
   local i number most lines tried
+  [ "$1" != "$tool" ] || tried_commands+=("$2" "$2 $3")
   for ((i = 0; i < ${#plan[@]}; i += 2)); do
     count_calls "${plan[i]}" "$@" || return 1
     number=$(cat "$work/report")
@@ -114,5 +123,41 @@ check "weights replaced" try "$tool" weights "$work/m.json" --from "$work/w.npz"
 check "graph" try "$tool" graph "$work/m.json" -o g.dot
 check "calibrate" try "$tool" calibrate "$work/m.json" --data "$digits" --images 32 --threads 1 -o m.json
 check "train" try "$tool" train "$work/m.json" --data "$digits" --epochs 1 --threads 1 -o m.json
+check "train with a checkpoint" try "$tool" train "$work/m.json" --data "$digits" --epochs 1 --threads 1 --checkpoint c.json
+check "replay" try "$tool" replay "$work/m.json" --data "$digits" --threads 1 -o y.npy --json r.json
+check "search" try "$tool" search "$work/m.json" --data "$digits" --budget 4000 --threads 1 -o m.json
+check "fold" try "$tool" fold "$work/m.json" -o m.json
+check "report" try "$tool" report "$work/run" -o r.html
 
+# Limits of the address space from too little to enough: a run ends before its first step with
+# figures, or writes its checkpoint.
+memory_limits() {
+  local limit code refused=0 whole=0
+  for limit in 150000 250000 350000 450000 700000 1500000; do
+    code=0
+    rm -f "$work/limited.json"
+    (
+      ulimit -v "$limit"
+      exec "$train" --samples 64 --layers 2048,2048 --epochs 1 --threads 1 --checkpoint "$work/limited.json"
+    ) >"$work/out" 2>"$work/err" || code=$?
+    if [ $code = 0 ] && [ -s "$work/limited.json" ]; then whole=1; continue; fi
+    grep -q '(ulimit -v)' "$work/err" || { echo "limit $limit: exit code $code: $(cat "$work/err")"; return 1; }
+    grep -q 'epoch' "$work/out" && return 1
+    grep -q 'writing this checkpoint takes at least [0-9]* bytes' "$work/err" && refused=1
+  done
+  [ $refused$whole = 11 ]
+}
+check "limits of the address space" memory_limits
+
+# Files of a sweep hold times. Its runs are programs of their own, which are tried above.
+every_writer() {
+  local command
+  commands | while read -r command; do
+    [ "$command" != sweep ] || continue
+    # shellcheck disable=SC2086
+    "$tool" $command --help | grep -q -e '-o,--output' || continue
+    printf '%s\n' "${tried_commands[@]}" | grep -qx "$command" || echo "not tried: $command"
+  done
+}
+check "every command that writes" test -z "$(every_writer)"
 finish

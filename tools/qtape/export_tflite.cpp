@@ -57,17 +57,6 @@ void print(const TfliteReport& report) {
   for (const std::string& each : report.tensors) fmt::print("{}\n", each);
 }
 
-/// Returns a quantizer of sums, with 16 bits if the codes of a model have more than 8, as
-/// layers of TensorFlow Lite read and write codes of one type.
-FakeQuantize quantizer_of_answers(const Graph& graph) {
-  const bool wide = std::ranges::any_of(quantizers(graph), [&](NodeId id) {
-    const CodeLimits limits = grid_of(graph, id).limits;
-    return limits.q_max - limits.q_min > 255;
-  });
-  const auto made = std::get<FakeQuantize>(*calibrated_quantizers(8, wide ? 16 : 8).input);
-  return wide ? with_signed_codes(made) : made;
-}
-
 /// Returns the program to write: that of the file, or its converted model.
 IntegerProgram program_of(AnyFile& file, const std::string& path) {
   return exported_program(file, path, std::nullopt, Requantization::DoubleRounding, false,
@@ -95,7 +84,7 @@ void check_without_ranges(const SavedModel& saved, const Graph& graph,
 void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
                       TfliteReport& report) {
   const FakeQuantize quantizer = quantizer_of_answers(saved.graph);
-  Graph graph = quantize_answers(saved.graph, quantizer);
+  const Graph graph = quantize_answers(saved.graph, quantizer);
   if (graph == saved.graph) return;
   if (!command.data.given()) check_without_ranges(saved, graph, command.file);
   require<ArgumentError>(command.data.given(),
@@ -104,14 +93,13 @@ void quantize_outputs(SavedModel& saved, const ExportTfliteCommand& command,
                          command.file);
   const data::Dataset samples =
       load_data(command.data, needs_of(command.file, saved.graph)).train;
-  Model model(std::move(graph), 0);
   report.bits = quantizer.bits;
   report.given = samples.size();
   report.samples = calibrated_samples(samples, default_calibration_samples);
-  (void)start_from(model, saved.parameters, samples, default_calibration_samples,
-                   command.threads);
-  saved.graph = model.graph();
-  saved.parameters = std::move(model.parameters());
+  const Model original(std::move(saved));
+  Model model =
+      with_quantized_answers(original, samples, default_calibration_samples, command.threads);
+  saved = {.graph = model.graph(), .parameters = std::move(model.parameters())};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/quantizers.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
 #include "qtape/model/feed.h"
@@ -65,6 +66,23 @@ NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
   });
 }
 
+/// Warns of quantizers without scales, which take those of each batch, so that an answer
+/// depends on the samples beside it.
+void say_without_scales(const SavedModel& model) {
+  std::vector<NodeId> found;
+  for (const NodeId id : quantizers(model.graph)) {
+    const auto known = qparams(model.graph, model.parameters, id);
+    if (std::ranges::any_of(known, [](const auto& each) { return each.scale == 0; })) {
+      found.push_back(id);
+    }
+  }
+  if (found.empty()) return;
+  fmt::print(
+      "warning: {} observed no data yet, first '{}': answers depend on the other samples of a "
+      "batch; calibrate or train the model\n",
+      counted(std::ssize(found), "quantizer"), printable(model.graph.name(found[0])));
+}
+
 /// Writes all answers to the file of the options: a single one is named `answers`, several are
 /// named like the outputs.
 void save_answers(const ReplayOptions& options, NamedTensors answers,
@@ -72,6 +90,22 @@ void save_answers(const ReplayOptions& options, NamedTensors answers,
   if (answers.size() == 1) answers[0].name = "answers";
   const std::string bytes = to_array_file(options.answers, answers);
   files.save(options.answers, [&](const std::string& path) { write_file(path, bytes); });
+}
+
+Evaluation evaluated(const ReplayOptions& options, const AnyFile& file,
+                     const data::Dataset& images) {
+  if (const auto* program = std::get_if<IntegerProgram>(&file)) {
+    require_fit(*program, images);
+    return naming<GraphError>(options.model, [&] {
+      return naming_nan(images, [&] { return evaluate(*program, images, options.threads); });
+    });
+  }
+  const auto& model = std::get<SavedModel>(file);
+  require_fit(model.graph, model.graph.answers(), images);
+  return naming<GraphError>(options.model, [&] {
+    return Evaluator(model.graph, model.parameters, options.threads)
+        .run(images, options.in_float ? mode::float_eval : mode::eval);
+  });
 }
 
 }  // namespace
@@ -92,23 +126,13 @@ void replay(const ReplayOptions& options) {
   require<ArgumentError>(program == nullptr || !options.in_float,
                          "--float: {} is an integer program, which has no quantizers",
                          options.model);
-  auto* model = std::get_if<SavedModel>(&file);
+  const auto* model = std::get_if<SavedModel>(&file);
   const DataNeeds needs = program != nullptr ? needs_of(options.model, *program)
                                              : needs_of(options.model, model->graph);
   if (!options.answers.empty()) require_names(needs, options.answers);
   const data::Dataset images = load_data(options.data, needs).test;
-  if (program != nullptr) {
-    require_fit(*program, images);
-  } else {
-    require_fit(model->graph, model->graph.answers(), images);
-  }
-  const EvaluationReport report = report_of(naming<GraphError>(options.model, [&] {
-    if (program != nullptr) {
-      return naming_nan(images, [&] { return evaluate(*program, images, options.threads); });
-    }
-    return Evaluator(model->graph, model->parameters, options.threads)
-        .run(images, options.in_float ? mode::float_eval : mode::eval);
-  }));
+  if (model != nullptr && !options.in_float) say_without_scales(*model);
+  const EvaluationReport report = report_of(evaluated(options, file, images));
   print(report, images);
   if (!options.answers.empty()) {
     save_answers(options, answers_to(options, file, images), files);

@@ -213,13 +213,17 @@ class Sweep {
     const auto start = std::chrono::steady_clock::now();
     const Finished finished = run_program(arguments(run));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    write_file(in(run, "log.txt"), finished.output);
     const std::string partial = in(run, "partial.json");
     if (finished.exit_code == 0 && fs::exists(partial)) {
-      fs::rename(partial, in(run, "result.json"));
+      const std::string result = in(run, "result.json");
+      std::error_code failed;
+      fs::rename(partial, result, failed);
+      require<IoError>(!failed, "{}: cannot replace: {}", result, failed.message());
+      write_file(in(run, "log.txt"), finished.output);
       console::print("{}: finished in {:.1f} s\n", printable(run.name), time.count());
       return true;
     }
+    write_file(in(run, "log.txt"), finished.output);
     if (is_orphaned(run)) return false;
     write_file(in(run, "failure.txt"), fmt::format("exit code {}\n", finished.exit_code));
     console::print("{}: failed with exit code {}: {}\n", printable(run.name),

@@ -40,7 +40,7 @@ struct TrainReport : TrainingPreparation {
   int64_t steps = 0;
   int ranks = 1;
   int64_t shards = 1;
-  double step_us = 0;
+  std::optional<double> step_us = {};
   int64_t skipped_batches = 0;
   int64_t non_finite_elements = 0;
   std::optional<int64_t> frozen_weights = {};
@@ -61,7 +61,7 @@ struct TrainReport : TrainingPreparation {
         field("steps", &R::steps, "of the whole run"),
         field("ranks", &R::ranks, "processes"),
         field("shards", &R::shards, "of a batch"),
-        field("step_us", &R::step_us, "median"),
+        field("step_us", &R::step_us, "median; null if no step ran"),
         field("skipped_batches", &R::skipped_batches, "batches without a finite loss"),
         field("non_finite_elements", &R::non_finite_elements, "elements skipped by observers"),
         field("frozen_weights", &R::frozen_weights, "null without --freeze-above"),
