@@ -28,10 +28,15 @@ namespace fs = std::filesystem;
 Descriptor enter(const std::string& path) {
   constexpr int max_attempts = 1000;
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail_io(path, "write", errno);
+    const bool created = ::mkdir(path.c_str(), 0777) == 0;
+    if (!created && errno != EEXIST) fail_io(path, "write", errno);
     Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (folder.get() < 0 && errno == ENOENT) continue;
-    if (folder.get() < 0) fail_io(path, "write", errno);
+    if (folder.get() < 0) {
+      const int error = errno;
+      if (created) ::rmdir(path.c_str());
+      fail_io(path, "write", error);
+    }
     while (::flock(folder.get(), LOCK_EX) != 0 && errno == EINTR) {
     }
     // The previous holder of the lock removed the folder opened here.

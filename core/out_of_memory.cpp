@@ -1,9 +1,9 @@
 #include "qtape/core/out_of_memory.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <charconv>
+
+#include "qtape/core/process_limits.h"
 
 namespace qtape {
 
@@ -44,11 +44,11 @@ void OutOfMemory::append_bytes() noexcept {
 }
 
 void OutOfMemory::append_limit() noexcept {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const std::optional<int64_t> limit = address_space_limit();
+  if (!limit) return;
   append(bytes_ == 0 ? ": the address space is limited to "
                      : "; the address space is limited to ");
-  append(static_cast<uint64_t>(limit.rlim_cur));
+  append(static_cast<uint64_t>(*limit));
   append(" bytes (ulimit -v)");
 }
 

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "qtape/core/error.h"
+
 namespace qtape {
 namespace {
 
@@ -114,14 +116,23 @@ std::optional<double> cpu_quota(const std::string& root) {
   return smallest_limit(root, "cpu", quota_of);
 }
 
-std::optional<int64_t> address_space_left() {
+std::optional<int64_t> address_space_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-    return std::nullopt;
-  }
+  const bool none = ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY;
+  if (none) return std::nullopt;
+  return static_cast<int64_t>(limit.rlim_cur);
+}
+
+void require_address_space(std::string_view task, int64_t bytes) {
+  const std::optional<int64_t> limit = address_space_limit();
+  if (!limit) return;
   int64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  return static_cast<int64_t>(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE);
+  const int64_t left = *limit - pages * ::sysconf(_SC_PAGESIZE);
+  require<Error>(bytes <= left,
+                 "{} takes at least {} bytes of memory, and the limit of the address space "
+                 "(ulimit -v) leaves {}",
+                 task, bytes, left);
 }
 
 std::optional<int64_t> memory_limit(const std::string& root) {

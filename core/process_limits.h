@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace qtape {
 
@@ -20,8 +21,15 @@ std::optional<double> cpu_quota(const std::string& root);
 /// other processes of the group. Returns nullopt if no group sets a limit. `root` as above.
 std::optional<int64_t> memory_limit(const std::string& root);
 
-/// Bytes that the address space of this process (`ulimit -v`) may still grow by. Returns
-/// nullopt if it has no limit.
-std::optional<int64_t> address_space_left();
+/// Bytes beside those of its arrays that oneDNN may take for code and buffers while it binds
+/// the kernels of a graph. It can crash where its own allocations fail.
+inline constexpr int64_t binding_bytes = int64_t{64} << 20;
+
+/// Limit of the address space of this process in bytes (`ulimit -v`); nullopt if there is none.
+std::optional<int64_t> address_space_limit();
+
+/// Throws Error, with both numbers, unless the address space may still grow by `bytes`. The
+/// error starts with `task`, a verb in -ing.
+void require_address_space(std::string_view task, int64_t bytes);
 
 }  // namespace qtape

@@ -46,14 +46,6 @@ std::string begin_file() {
   return fmt::format("{{\n\"format\": \"qtape\",\n\"version\": {}", format_version);
 }
 
-void append_lines(std::string& text, std::string_view name, char open, char close,
-                  const std::vector<std::string>& lines) {
-  text += fmt::format(",\n\"{}\": {}\n", name, open);
-  for (size_t i = 0; i < lines.size(); ++i)
-    text += lines[i] + (i + 1 < lines.size() ? ",\n" : "\n");
-  text += close;
-}
-
 void write_text(const std::string& path, const std::string& text) {
   require<IoError>(static_cast<int64_t>(text.size()) <= max_file_bytes,
                    "{}: it takes {} bytes as text, more than the limit of {}", path,

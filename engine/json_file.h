@@ -2,6 +2,8 @@
 // by .cpp files.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -31,8 +33,20 @@ inline void check_keys(const JsonPlace& place, std::initializer_list<std::string
 /// Returns the start of a file: `{`, the format and its version.
 std::string begin_file();
 /// Appends `"name": {`, one entry per line, `}`: readable, and suited to line-based tools.
+/// `append` adds the text of an entry, so that no second copy of all entries exists.
+template <class Entries, class Append>
 void append_lines(std::string& text, std::string_view name, char open, char close,
-                  const std::vector<std::string>& lines);
+                  const Entries& entries, const Append& append) {
+  text += fmt::format(",\n\"{}\": {}", name, open);
+  const char* separator = "\n";
+  for (const auto& each : entries) {
+    text += separator;
+    append(text, each);
+    separator = ",\n";
+  }
+  text += '\n';
+  text += close;
+}
 /// Writes the text of a file. Throws IoError, also if the text exceeds the size that can be
 /// read.
 void write_text(const std::string& path, const std::string& text);

@@ -86,7 +86,15 @@ Json write_map(const std::map<std::string, Value>& map, const Write& write) {
   return object;
 }
 
-Json write_section(const std::string& name, const Section& section) {
+/// Appends `"key"`, the separator and the value.
+void append_entry(std::string& text, const std::string& key, std::string_view separator,
+                  const Json& value) {
+  Json(key).append_to(text);
+  text += separator;
+  value.append_to(text);
+}
+
+void append_section(std::string& text, const std::string& name, const Section& section) {
   for (const auto& [key, value] : section.settings) {
     const auto* number = std::get_if<double>(&value);
     require<FormatError>(number == nullptr || std::isfinite(*number),
@@ -94,9 +102,19 @@ Json write_section(const std::string& name, const Section& section) {
                          json_pointer_part(name), json_pointer_part(key),
                          number == nullptr ? 0.0 : *number);
   }
-  return {{"kind", section.kind},
-          {"settings", write_map(section.settings, write_setting)},
-          {"tensors", write_map(section.tensors, write_json<Tensor>)}};
+  Json(name).append_to(text);
+  text += ": {";
+  append_entry(text, "kind", ":", section.kind);
+  text += ',';
+  append_entry(text, "settings", ":", write_map(section.settings, write_setting));
+  text += ",\"tensors\":{";
+  const char* separator = "";
+  for (const auto& [key, tensor] : section.tensors) {
+    text += separator;
+    append_entry(text, key, ":", write_json(tensor));
+    separator = ",";
+  }
+  text += "}}";
 }
 
 Section read_section(const JsonPlace& place) {
@@ -116,10 +134,6 @@ Section read_section(const JsonPlace& place) {
   return section;
 }
 
-std::string entry(const std::string& key, const Json& value) {
-  return Json(key).dump() + ": " + value.dump();
-}
-
 void refuse_nan(const Parameters& parameters) {
   for (const ParameterEntry& each : parameters.entries()) {
     const auto wrong = first_nan(each.type, each.value);
@@ -129,25 +143,37 @@ void refuse_nan(const Parameters& parameters) {
   }
 }
 
+/// Returns about the number of characters of tensors as base64.
+size_t text_size(const Parameters& parameters, const std::map<std::string, Section>& sections) {
+  constexpr int64_t others = 256;
+  int64_t size = 0;
+  const auto add = [&](const TensorType& type) { size += (type.bytes() + 2) / 3 * 4 + others; };
+  for (const ParameterEntry& each : parameters.entries()) add(each.type);
+  for (const auto& [name, section] : sections) {
+    for (const auto& [key, tensor] : section.tensors) add(tensor.type);
+  }
+  return static_cast<size_t>(size);
+}
+
 std::string model_text(const Graph& graph, const Parameters& parameters,
                        const std::map<std::string, Section>& sections) {
   std::string text = begin_file();
-  std::vector<std::string> lines;
-  for (const Node& node : graph.nodes()) lines.push_back(write_node(node).dump());
-  append_lines(text, "nodes", '[', ']', lines);
+  append_lines(text, "nodes", '[', ']', graph.nodes(),
+               [](std::string& to, const Node& node) { to += write_node(node).dump(); });
+  text.reserve(text.size() + text_size(parameters, sections));
   text += ",\n\"outputs\": " + write_ids(graph.outputs());
   if (graph.states_losses()) text += ",\n\"losses\": " + write_ids(graph.losses());
-  lines.clear();
-  for (const ParameterEntry& each : parameters.entries()) {
-    lines.push_back(entry(each.name, write_json(parameters.get(each.name))));
+  append_lines(text, "values", '{', '}', parameters.entries(),
+               [&](std::string& to, const ParameterEntry& each) {
+                 append_entry(to, each.name, ": ", write_json(parameters.get(each.name)));
+               });
+  if (!sections.empty()) {
+    append_lines(text, "sections", '{', '}', sections, [](std::string& to, const auto& each) {
+      append_section(to, each.first, each.second);
+    });
   }
-  append_lines(text, "values", '{', '}', lines);
-  lines.clear();
-  for (const auto& [name, section] : sections) {
-    lines.push_back(entry(name, write_section(name, section)));
-  }
-  if (!lines.empty()) append_lines(text, "sections", '{', '}', lines);
-  return text + "\n}\n";
+  text += "\n}\n";
+  return text;
 }
 
 /// Throws GraphError unless `parameters` are those of the graph.

@@ -9,6 +9,7 @@
 #include "qtape/core/float_environment.h"
 #include "qtape/core/move_to.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/process_limits.h"
 #include "qtape/engine/batch_slices.h"
 #include "qtape/engine/plan_hooks.h"
 #include "qtape/engine/quantizers.h"
@@ -144,6 +145,7 @@ void Tape::add_layout(bool encodes) {
   }
   layout->plan =
       plan(graph(), options, {.share_memory = share_memory_, .guard_bytes = guard_bytes_});
+  require_address_space("binding a tape", layout->plan.arena_bytes + binding_bytes);
   layout->arena = AlignedBuffer(layout->plan.arena_bytes);
   layouts_.push_back(std::move(layout));
   if (layouts_.size() == 1) {
@@ -387,10 +389,7 @@ bool Tape::guards_intact() const {
   for (const auto& layout : layouts_) {
     for (const Lifetime& buffer : layout->plan.buffers) {
       const std::byte* guard = layout->arena.data() + buffer.offset + buffer.bytes;
-      if (std::any_of(guard, guard + guard_bytes_,
-                      [](std::byte b) { return b != guard_pattern; })) {
-        return false;
-      }
+      if (std::count(guard, guard + guard_bytes_, guard_pattern) != guard_bytes_) return false;
     }
   }
   return true;

@@ -150,8 +150,12 @@ void Json::erase(std::string_view key) {
 
 std::string Json::dump(int indent, JsonTexts texts) const {
   std::string out;
-  visit(Writer(out, indent, texts));
+  append_to(out, indent, texts);
   return out;
+}
+
+void Json::append_to(std::string& text, int indent, JsonTexts texts) const {
+  visit(Writer(text, indent, texts));
 }
 
 bool Json::operator==(const Json& other) const { return value_ == other.value_; }

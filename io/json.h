@@ -117,6 +117,8 @@ class Json {
   /// Formats JSON on one line, or indented by `indent` spaces per level. Numbers that are not
   /// finite become null.
   std::string dump(int indent = -1, JsonTexts texts = JsonTexts::Strict) const;
+  /// Appends what `dump` returns, without a copy of it.
+  void append_to(std::string& text, int indent = -1, JsonTexts texts = JsonTexts::Strict) const;
 
   bool operator==(const Json& other) const;
 

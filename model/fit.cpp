@@ -91,7 +91,7 @@ class Run {
     tape_.set_step(step_);
     model_.set_sections({});  // training makes them obsolete
     if (!options_.checkpoint.empty() && ranks_.leads()) {
-      require_memory_of_checkpoint(model_.parameters(), optimizer_.save(), options_.checkpoint);
+      require_memory_of_checkpoint(model_.parameters(), optimizer_, options_.checkpoint);
     }
     try {
       train();

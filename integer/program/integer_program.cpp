@@ -44,9 +44,8 @@ std::string program_text(const IntegerProgram& program) {
   std::string text = begin_file();
   text +=
       fmt::format(",\n\"requantization\": \"{}\"", to_string_view(program.requantization()));
-  std::vector<std::string> lines;
-  for (const IntegerNode& node : program.nodes()) lines.push_back(write_node(node).dump());
-  append_lines(text, "program", '[', ']', lines);
+  append_lines(text, "program", '[', ']', program.nodes(),
+               [](std::string& to, const IntegerNode& node) { to += write_node(node).dump(); });
   return text + ",\n\"outputs\": " + write_ids(program.outputs()) + "\n}\n";
 }
 

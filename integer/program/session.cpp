@@ -11,6 +11,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
+#include "qtape/core/process_limits.h"
 #include "qtape/integer/core/integer_binding.h"
 #include "qtape/integer/products/epilogue.h"
 #include "qtape/integer/program/integer_node.h"
@@ -109,7 +110,10 @@ IntegerBinding IntegerSession::Bound::binding(ProgramNodeId id) const {
 }
 
 void IntegerSession::Bound::bind() {
-  if (!options_.reference) kernels::require_exact_rounding();
+  if (!options_.reference) {
+    require_address_space("binding a session", binding_bytes);
+    kernels::require_exact_rounding();
+  }
   const ComputingThread serial;
   std::vector<bool> done(plan_.values.size());
   for (const ProgramNodeId id : ids(program_)) {

@@ -161,20 +161,20 @@ std::vector<std::string> check_scales(const Model& model, const FitOptions& opti
   return warnings;
 }
 
-void require_memory_of_checkpoint(const Parameters& parameters, const Section& optimizer,
+void require_memory_of_checkpoint(const Parameters& parameters, const Optimizer& optimizer,
                                   const std::string& path) {
-  const std::optional<int64_t> left = address_space_left();
-  if (!left) return;
+  if (!address_space_limit()) return;
   int64_t moments = 0;
-  for (const auto& [name, tensor] : optimizer.tensors) moments += tensor.type.bytes();
+  for (const auto& [name, tensor] : optimizer.save().tensors) moments += tensor.type.bytes();
   int64_t values = 0;
-  for (const ParameterEntry& each : parameters.entries()) values += each.type.bytes();
+  int64_t largest = 0;
+  for (const ParameterEntry& each : parameters.entries()) {
+    values += each.type.bytes();
+    largest = std::max(largest, each.type.bytes());
+  }
   // Base64 writes 3 bytes as 4 characters.
-  const int64_t needed = moments + 2 * ((values + moments) * 4 / 3);
-  require<Error>(needed <= *left,
-                 "{}: writing this checkpoint takes at least {} bytes of memory, and the limit "
-                 "of the address space (ulimit -v) leaves {}",
-                 path, needed, *left);
+  require_address_space(path + ": writing this checkpoint",
+                        moments + largest + (values + moments + largest) * 4 / 3);
 }
 
 void require_finite(const Parameters& parameters, int64_t step) {

@@ -22,8 +22,8 @@ void check_options(const FitOptions& options);
 std::vector<std::string> check_scales(const Model& model, const FitOptions& options);
 
 /// Throws Error if a checkpoint of this run cannot be written for want of address space. It
-/// needs at least the text of all values and moments twice, and a copy of the moments.
-void require_memory_of_checkpoint(const Parameters& parameters, const Section& optimizer,
+/// needs copies of the moments and of one value, their text and that of all values.
+void require_memory_of_checkpoint(const Parameters& parameters, const Optimizer& optimizer,
                                   const std::string& path);
 
 /// Returns the metric for `options.validation`, which are given; empty if they have nothing to

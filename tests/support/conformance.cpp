@@ -1,6 +1,7 @@
 #include "qtape/tests/support/conformance.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "qtape/engine/json_file.h"
 #include "qtape/integer/core/integer_binding.h"
@@ -48,12 +49,12 @@ std::string to_text(const ConformanceCase& each) {
   std::string text = fmt::format("{{\n\"format\": \"{}\",\n\"version\": {},\n\"about\": {},\n",
                                  format, version, Json(each.about).dump());
   text += "\"program\": " + program;
-  std::vector<std::string> lines;
-  for (int32_t i = 0; i < each.program.size(); ++i) {
-    const bool omitted = each.omitted.contains(i);
-    lines.push_back(omitted ? "null" : write_json(value_of(session, ProgramNodeId{i})).dump());
-  }
-  append_lines(text, "values", '[', ']', lines);
+  append_lines(text, "values", '[', ']', std::views::iota(0, each.program.size()),
+               [&](std::string& to, int32_t i) {
+                 const bool omitted = each.omitted.contains(i);
+                 to +=
+                     omitted ? "null" : write_json(value_of(session, ProgramNodeId{i})).dump();
+               });
   return text + "\n}\n";
 }
 
