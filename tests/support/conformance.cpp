@@ -1,7 +1,6 @@
 #include "qtape/tests/support/conformance.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "qtape/engine/json_file.h"
 #include "qtape/integer/core/integer_binding.h"
@@ -49,11 +48,10 @@ std::string to_text(const ConformanceCase& each) {
   std::string text = fmt::format("{{\n\"format\": \"{}\",\n\"version\": {},\n\"about\": {},\n",
                                  format, version, Json(each.about).dump());
   text += "\"program\": " + program;
-  append_lines(text, "values", '[', ']', std::views::iota(0, each.program.size()),
-               [&](std::string& to, int32_t i) {
-                 const bool omitted = each.omitted.contains(i);
-                 to +=
-                     omitted ? "null" : write_json(value_of(session, ProgramNodeId{i})).dump();
+  append_lines(text, "values", '[', ']', ids(each.program),
+               [&](std::string& to, ProgramNodeId id) {
+                 const bool omitted = each.omitted.contains(id.index);
+                 to += omitted ? "null" : write_json(value_of(session, id)).dump();
                });
   return text + "\n}\n";
 }
