@@ -1,8 +1,7 @@
 #include "qtape/c99/export_c.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
+#include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,12 +9,12 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
 #include "qtape/integer/program/signed_codes.h"
-#include "qtape/io/descriptor.h"
 #include "qtape/io/files.h"
 
 namespace qtape {
@@ -23,35 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Creates and locks the folder `path`. Writers of the same files take turns; without locks in
-/// the file system they do not wait.
-Descriptor enter(const std::string& path) {
-  constexpr int max_attempts = 1000;
-  for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    const bool created = ::mkdir(path.c_str(), 0777) == 0;
-    if (!created && errno != EEXIST) fail_io(path, "write", errno);
-    Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (folder.get() < 0 && errno == ENOENT) continue;
-    if (folder.get() < 0) {
-      const int error = errno;
-      if (created) ::rmdir(path.c_str());
-      fail_io(path, "write", error);
-    }
-    while (::flock(folder.get(), LOCK_EX) != 0 && errno == EINTR) {
-    }
-    // The previous holder of the lock removed the folder opened here.
-    if (is_open_at(folder.get(), path)) return folder;
-  }
-  fail_io(path, "write", EBUSY);
-}
-
-/// A hidden folder next to the target files, which are renamed out of it. One that a killed
-/// process left is used again.
+/// A hidden folder of its own next to the target files, which are renamed out of it.
 class Beside {
  public:
   Beside(const fs::path& folder, const std::vector<CFile>& files)
-      : path_((folder / ("." + files.at(0).name + ".partial")).string()), lock_(enter(path_)) {
+      : path_((folder / ("." + files.at(0).name + "-XXXXXX")).string()) {
     for (const CFile& file : files) files_.push_back((fs::path(path_) / file.name).string());
+    require<IoError>(::mkdtemp(path_.data()) != nullptr, "{}: cannot write: {}",
+                     folder.string(), std::strerror(errno));
+    for (std::string& file : files_) file.replace(0, path_.size(), path_);
   }
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
@@ -65,48 +44,65 @@ class Beside {
 
  private:
   std::string path_;
-  Descriptor lock_;
   std::vector<std::string> files_;
 };
 
-/// The old files at the target paths while they are replaced one by one. Those that were
-/// replaced come back unless all are.
-class OldFiles {
+/// A file that is replaced together with others, and its old content.
+class Replaced {
  public:
-  OldFiles(const Beside& beside, const std::vector<std::string>& paths) {
-    for (size_t i = 0; i < paths.size(); ++i) {
-      files_.push_back({written_path(paths[i]), beside.file(i) + ".old"});
-    }
-    for (File& file : files_) {
-      ::unlink(file.old.c_str());
-      file.existed = ::access(file.path.c_str(), F_OK) == 0;
-      file.kept = file.existed && ::link(file.path.c_str(), file.old.c_str()) == 0;
-    }
+  /// Keeps the old content, if there is any, as `old`, or in memory where the file system has
+  /// no second names or is another one.
+  Replaced(const std::string& path, std::string old)
+      : path_(path), target_(written_path(path)), old_(std::move(old)) {
+    existed_ = ::access(target_.c_str(), F_OK) == 0;
+    linked_ = existed_ && ::link(target_.c_str(), old_.c_str()) == 0;
+    if (existed_ && !linked_) content_ = read_file(target_, max_old_bytes);
   }
-  OldFiles(const OldFiles&) = delete;
-  OldFiles& operator=(const OldFiles&) = delete;
-  ~OldFiles() {
-    for (size_t i = 0; i < replaced_; ++i) {
-      if (files_[i].kept) ::rename(files_[i].old.c_str(), files_[i].path.c_str());
-      if (!files_[i].existed) ::unlink(files_[i].path.c_str());
+  /// Moves the new file to its place. Symbolic links stay; targets in other file systems are
+  /// written directly.
+  void move_from(const std::string& from, const CFile& file) {
+    if (::rename(from.c_str(), target_.c_str()) != 0) {
+      require<IoError>(errno == EXDEV, "{}: cannot replace: {}", path_, std::strerror(errno));
+      write_file(path_, file.text);
     }
-    for (const File& file : files_) ::unlink(file.old.c_str());
+    moved_ = true;
   }
-  /// Notes that the next file was replaced.
-  void replaced() { ++replaced_; }
-  /// All files were replaced.
-  void release() { replaced_ = 0; }
+  /// Restores the old content. Returns where it is if that fails, else an empty text.
+  std::string restore() const {
+    if (moved_ && !existed_) ::unlink(target_.c_str());
+    if (moved_ && linked_) {
+      return ::rename(old_.c_str(), target_.c_str()) == 0 ? "" : old_;
+    }
+    if (moved_ && existed_) write_file(path_, content_);
+    forget();
+    return "";
+  }
+  /// Removes the old content.
+  void forget() const {
+    if (linked_) ::unlink(old_.c_str());
+  }
 
  private:
-  struct File {
-    std::string path;
-    std::string old;
-    bool existed = false;
-    bool kept = false;
-  };
-  std::vector<File> files_;
-  size_t replaced_ = 0;
+  static constexpr int64_t max_old_bytes = int64_t{1} << 32;
+
+  std::string path_;
+  std::string target_;
+  std::string old_;
+  std::string content_;
+  bool existed_ = false;
+  bool linked_ = false;
+  bool moved_ = false;
 };
+
+/// Restores all files and fails with `error`, and with the places of those that could not be
+/// restored.
+[[noreturn]] void fail_restored(std::string error, const std::vector<Replaced>& files) {
+  for (const Replaced& each : files) {
+    const std::string kept = each.restore();
+    if (!kept.empty()) error += fmt::format("; the old file is {}", kept);
+  }
+  fail<IoError>("{}", error);
+}
 
 /// Writes a file to `to`; errors name `path`.
 void write_for(const std::string& path, const std::string& to, const CFile& file) {
@@ -116,15 +112,6 @@ void write_for(const std::string& path, const std::string& to, const CFile& file
     const std::string text = error.what();
     fail<IoError>("{}{}", path, text.starts_with(to) ? text.substr(to.size()) : ": " + text);
   }
-}
-
-/// Moves a written file to its place. Symbolic links stay; targets in other file systems are
-/// written directly.
-void move_to(const std::string& from, const std::string& path, const CFile& file) {
-  const std::string target = written_path(path);
-  if (::rename(from.c_str(), target.c_str()) == 0) return;
-  require<IoError>(errno == EXDEV, "{}: cannot replace: {}", path, std::strerror(errno));
-  write_file(path, file.text);
 }
 
 }  // namespace
@@ -157,12 +144,19 @@ void write_c(const std::string& folder, const CExport& exported) {
   for (size_t i = 0; i < paths.size(); ++i) {
     write_for(paths[i], beside.file(i), exported.files[i]);
   }
-  OldFiles old(beside, paths);
-  for (size_t i = 0; i < paths.size(); ++i) {
-    move_to(beside.file(i), paths[i], exported.files[i]);
-    old.replaced();
+  std::vector<Replaced> files;
+  try {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      files.emplace_back(paths[i], beside.file(i) + ".old");
+    }
+    for (size_t i = 0; i < paths.size(); ++i) {
+      files[i].move_from(beside.file(i), exported.files[i]);
+    }
+    for (const std::string& path : paths) sync_folder_of(path);
+  } catch (const IoError& error) {
+    fail_restored(error.what(), files);
   }
-  old.release();
+  for (const Replaced& each : files) each.forget();
 }
 
 void write_c(const std::string& folder, const IntegerProgram& program,

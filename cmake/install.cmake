@@ -61,11 +61,13 @@ list(TRANSFORM libraries PREPEND -lqtape_)
 list(JOIN libraries " " all)
 set(requires fmt)
 # What static libraries link.
-set(static_onnx "-lonnx_proto -lprotobuf")
+set(static_onnx -lonnx_proto)
+set(static_requires_onnx protobuf)
 set(static_tflite "")
 set(static_distributed -lmpi)
 if(BUILD_SHARED_LIBS)
   set(static_onnx)
+  set(static_requires_onnx)
   set(static_distributed)
 else()
   string(APPEND requires " tbb zlib libzip")
@@ -74,7 +76,7 @@ endif()
 qtape_pkg_config(qtape libqtape-dev "${PROJECT_DESCRIPTION}" "${requires}" "${all}")
 foreach(name IN LISTS optional)
   qtape_pkg_config(qtape-${name} libqtape-${name}-dev "The library qtape::${name}"
-    "qtape = ${PROJECT_VERSION}" "-lqtape_${name} ${static_${name}}")
+    "qtape = ${PROJECT_VERSION} ${static_requires_${name}}" "-lqtape_${name} ${static_${name}}")
 endforeach()
 # Found when they are installed, since sources change after configuration.
 install(CODE "

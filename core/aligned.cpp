@@ -14,8 +14,7 @@
 namespace qtape {
 namespace {
 
-/// Bytes of all blocks.
-std::atomic<int64_t> in_use = 0;
+std::atomic<int64_t> all_bytes = 0;
 
 /// Throws for more memory than there is: a kernel that overcommits grants any size, and kills
 /// the process when the pages are touched.
@@ -29,8 +28,8 @@ void require_memory(int64_t bytes) {
                  allowed);
   const int64_t least = std::min(machine, allowed);
   require<Error>(
-      bytes <= least - in_use, "cannot allocate {} bytes beside {} that are in use: {} {}",
-      bytes, in_use.load(),
+      bytes <= least - all_bytes, "cannot allocate {} bytes beside {} that are in use: {} {}",
+      bytes, all_bytes.load(),
       least < machine ? "the control group of this process allows" : "the machine has", least);
 }
 
@@ -41,13 +40,15 @@ AlignedBuffer::AlignedBuffer(int64_t bytes) : size_(aligned_size(std::max<int64_
   const auto size = static_cast<size_t>(size_);
   void* data = ::operator new (size, std::align_val_t{alignment}, std::nothrow);
   if (data == nullptr) throw OutOfMemory(size_);
-  in_use += size_;
+  all_bytes += size_;
   data_ = {static_cast<std::byte*>(data), Free{size_}};
   std::memset(data_.get(), 0, size);
 }
 
+int64_t AlignedBuffer::in_use() { return all_bytes; }
+
 void AlignedBuffer::Free::operator()(std::byte* data) const {
-  in_use -= size;
+  all_bytes -= size;
   ::operator delete (data, std::align_val_t{alignment});
 }
 

@@ -25,6 +25,8 @@ class AlignedBuffer {
 
   std::byte* data() const { return data_.get(); }
   int64_t size() const { return size_; }
+  /// Bytes of all blocks of the process.
+  static int64_t in_use();
 
  private:
   struct Free {

@@ -130,7 +130,7 @@ void require_address_space(std::string_view task, int64_t bytes) {
   std::ifstream("/proc/self/statm") >> pages;
   const int64_t left = *limit - pages * ::sysconf(_SC_PAGESIZE);
   require<Error>(bytes <= left,
-                 "{} takes at least {} bytes of memory, and the limit of the address space "
+                 "{} may take {} bytes of memory, and the limit of the address space "
                  "(ulimit -v) leaves {}",
                  task, bytes, left);
 }

@@ -18,15 +18,36 @@ std::string value_label(std::string_view label) {
                                  : std::string();
 }
 
-std::string answer_name(const Graph& graph, NodeId answer) {
+namespace {
+
+/// True for activations that integers compute with the layer before them, under its label.
+bool is_fused(const Op& op) {
+  return std::holds_alternative<Relu>(op) || std::holds_alternative<Relu6>(op) ||
+         std::holds_alternative<Clamp>(op);
+}
+
+/// Returns the node whose label names an answer: the answer, the value that it quantizes, or
+/// the layer of an activation without a label.
+NodeId named_node(const Graph& graph, NodeId answer) {
+  const auto operand = [&](NodeId id) { return graph[id].operands[0]; };
   const std::string value = value_label(graph[answer].label);
-  const std::vector<NodeId>& operands = graph[answer].operands;
-  if (value.empty() || operands.empty() || graph[operands[0]].label != value) {
-    return graph.name(answer);
-  }
+  const bool rounds = !value.empty() && !graph[answer].operands.empty();
+  NodeId id = rounds && graph[operand(answer)].label == value ? operand(answer) : answer;
+  while (graph[id].label.empty() && is_fused(graph[id].op)) id = operand(id);
+  // Inputs, parameters and quantized values have names of their own.
+  const bool layer = !graph[id].operands.empty() && value_label(graph[id].label).empty();
+  return rounds || layer ? id : answer;
+}
+
+}  // namespace
+
+std::string answer_name(const Graph& graph, NodeId answer) {
+  const NodeId named = named_node(graph, answer);
+  if (named == answer || graph[named].label.empty()) return graph.name(answer);
   const auto answers = graph.answers();
-  const bool both = std::ranges::find(answers, operands[0]) != answers.end();
-  return both ? graph.name(answer) : value;
+  const bool unique = std::ranges::none_of(
+      answers, [&](NodeId each) { return each != answer && named_node(graph, each) == named; });
+  return unique ? graph[named].label : graph.name(answer);
 }
 
 namespace {

@@ -30,7 +30,8 @@ std::string unused_label(const Graph& graph, const std::string& label,
 std::string value_label(std::string_view label);
 
 /// Returns the label of an answer, or that of the value before its quantizer, `NAME` for
-/// `NAME.quantized`, unless that value is an answer as well; `%7` if there is no label.
+/// `NAME.quantized`, or of the layer before a Relu, Relu6 or Clamp without a label, unless
+/// another answer has that name; `%7` if there is no label.
 std::string answer_name(const Graph& graph, NodeId answer);
 
 /// Returns the label of a node, or its op and the nearest labelled node along operands 0, such

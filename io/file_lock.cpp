@@ -71,6 +71,12 @@ bool FileLock::lock(const std::string& path, const std::string& holder) {
     ::close(std::exchange(file_, -1));
     return false;
   }
+  try {
+    require_own_file(file_, name_);
+  } catch (...) {
+    ::close(std::exchange(file_, -1));
+    throw;
+  }
   (void)::ftruncate(file_, 0);
   (void)!::pwrite(file_, holder.data(), holder.size(), 0);
   return true;

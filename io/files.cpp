@@ -52,6 +52,12 @@ void take_permissions(int file, const std::string& path, mode_t more) {
   (void)!::fchmod(file, (status.st_mode & 0777) | more);
 }
 
+[[noreturn]] void fail_of_others(const std::string& path) {
+  fail<IoError>(
+      "{}: exists and is no regular file with a single name, so it is not written: remove it",
+      path);
+}
+
 /// Opens the empty file `partial`, to which `path` is written. The file is locked, so that
 /// writers of one path take turns; without locks in the file system they do not wait.
 Descriptor open_partial(const std::string& path, const std::string& partial) {
@@ -62,6 +68,7 @@ Descriptor open_partial(const std::string& path, const std::string& partial) {
     }
     // The previous holder of the lock renamed or removed the file opened here.
     if (!is_open_at(file.get(), partial)) continue;
+    require_own_file(file.get(), partial);
     if (::ftruncate(file.get(), 0) == 0) {
       // If the process is killed, the next one must be able to write the file.
       take_permissions(file.get(), path, S_IWUSR);
@@ -85,16 +92,6 @@ void write_and_rename(Descriptor file, const std::string& path, const std::strin
     ::unlink(partial.c_str());
     throw;
   }
-}
-
-/// Makes the rename itself survive a power loss. Folders that cannot be opened for reading and
-/// file systems that cannot sync directories are ignored. Throws IoError if the disk fails.
-void sync_folder(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  const Descriptor descriptor(
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.get() < 0 || ::fsync(descriptor.get()) == 0) return;
-  if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail_io(path, "sync", errno);
 }
 
 /// Throws IoError for a path that the system would cut at a NUL byte.
@@ -144,17 +141,17 @@ void write_all(int file, std::string_view name, std::string_view content) {
 }
 
 int open_own_file(const std::string& path, int access) {
-  constexpr auto others =
-      "{}: exists and is no regular file with a single name, so it is not written: remove it";
   const int file =
       ::open(path.c_str(), access | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   // ENXIO: a pipe that nothing reads.
-  require<IoError>(file >= 0 || (errno != ELOOP && errno != ENXIO), others, path);
+  if (file < 0 && (errno == ELOOP || errno == ENXIO)) fail_of_others(path);
+  return file;
+}
+
+void require_own_file(int file, const std::string& path) {
   struct stat status {};
-  if (file < 0 || ::fstat(file, &status) != 0) return file;
-  if (S_ISREG(status.st_mode) && status.st_nlink <= 1) return file;
-  ::close(file);
-  fail<IoError>(others, path);
+  if (::fstat(file, &status) != 0) return;
+  if (!S_ISREG(status.st_mode) || status.st_nlink > 1) fail_of_others(path);
 }
 
 bool is_open_at(int file, const std::string& path) {
@@ -182,8 +179,19 @@ void write_file(const std::string& path, std::string_view content) {
     const std::string target = written_path(path);
     const std::string partial = partial_of(target);
     write_and_rename(open_partial(target, partial), target, partial, content);
-    sync_folder(target);
+    sync_folder_of(target);
   });
+}
+
+void sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const Descriptor descriptor(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.get() < 0 || ::fsync(descriptor.get()) == 0) return;
+  const int error = errno;
+  require<IoError>(error != EIO && error != ENOSPC && error != EDQUOT,
+                   "{}: is written, but the disk could not record its name: {}", path,
+                   std::generic_category().message(error));
 }
 
 void create_folder(const std::string& path) {

@@ -26,11 +26,19 @@ void write_all(int file, std::string_view name, std::string_view content);
 
 /// Opens or creates a file that only qtape writes, such as a lock or an incomplete file, with
 /// O_WRONLY or O_RDWR as `access`. Returns its descriptor, or -1 with errno set. Throws IoError
-/// where there is a link, a pipe or a file with several names, since others put it there.
+/// where there is a link, or a pipe that nothing reads: others put it there.
 int open_own_file(const std::string& path, int access);
+/// Throws IoError if an open file that only qtape writes is not a regular one or has several
+/// names, as far as the system tells. Precedes the first change of it.
+void require_own_file(int file, const std::string& path);
 
 /// True if `path` is the open `file` itself, not a link to it.
 bool is_open_at(int file, const std::string& path);
+
+/// Makes the rename of a file to `path` survive a power loss. Folders that cannot be opened for
+/// reading and file systems that cannot sync folders are ignored. Throws IoError if the disk
+/// fails.
+void sync_folder_of(const std::string& path);
 
 /// Creates the folder `path` and its parents if they are missing. Throws IoError.
 void create_folder(const std::string& path);

@@ -128,7 +128,7 @@ struct FitResult {
   /// Median time of a step in microseconds: batch, forward, backward and optimizer; empty if a
   /// run that was complete was resumed.
   std::optional<double> step_us = {};
-  /// The warnings that FitOptions::progress prints before the first step.
+  /// Warnings of scales and weights, which FitOptions::progress prints before the first step.
   std::vector<std::string> warnings = {};
   int64_t skipped_batches = 0;             ///< batches without update because their loss, or
                                            ///< the limited norm of gradients, was not finite

@@ -5,6 +5,8 @@
 
 #include "qtape/core/printable.h"
 #include "qtape/engine/quantizers.h"
+#include "qtape/model/answer_errors.h"
+#include "qtape/model/evaluate.h"
 #include "qtape/model/feed.h"
 
 namespace qtape {
@@ -77,6 +79,19 @@ std::vector<NodeCalibration> search_calibration(Model& model, const data::Datase
 
 Model with_quantizers(const Model& model, const InsertOptions& options) {
   return {insert_quantizers(model.graph(), options), model.parameters()};
+}
+
+std::optional<double> quantization_error(const Model& model, const data::Dataset& dataset,
+                                         int threads) {
+  Evaluator evaluator(model.graph(), model.parameters(), threads);
+  AnswerComparison comparison(model.graph());
+  evaluator.on_answers = [&](auto answers) { comparison.keep(answers); };
+  (void)evaluator.run(dataset, mode::float_eval);
+  comparison.restart();
+  evaluator.on_answers = [&](auto answers) { comparison.compare(answers); };
+  (void)evaluator.run(dataset);
+  const std::optional<AnswerError> worst = comparison.worst();
+  return worst ? std::optional(worst->error) : std::nullopt;
 }
 
 int64_t start_from(Model& model, const Parameters& from, const data::Dataset& dataset,

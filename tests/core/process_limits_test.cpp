@@ -1,14 +1,25 @@
 #include "qtape/core/process_limits.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "qtape/core/aligned.h"
+#include "qtape/core/error.h"
+#include "qtape/core/out_of_memory.h"
 #include "qtape/core/thread_count.h"
 #include "qtape/io/files.h"
+#include "qtape/tests/support/errors.h"
 #include "qtape/tests/support/folder.h"
+#include "qtape/tests/support/sanitized.h"
+#include "qtape/tests/support/skip.h"
 
 using namespace qtape;
 
@@ -93,4 +104,48 @@ TEST_CASE("memory: limits of control groups") {
                 {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "4096\n"},
                 {"/sys/fs/cgroup/cpu/b/memory.limit_in_bytes", "1\n"}}) == 4096);
   CHECK(memory({}) == std::nullopt);
+}
+
+TEST_CASE("memory: blocks count while they live, and all together have one limit") {
+  const int64_t before = AlignedBuffer::in_use();
+  {
+    AlignedBuffer held(1 << 20);
+    CHECK(AlignedBuffer::in_use() == before + (1 << 20));
+    AlignedBuffer moved = std::move(held);
+    CHECK(AlignedBuffer::in_use() == before + (1 << 20));
+    const int64_t machine = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+    const int64_t least = std::min(machine, memory_limit("").value_or(machine));
+    const int64_t bytes = (least - before - (1 << 20)) / alignment * alignment + alignment;
+    CHECK(test::error_text<Error>([&] { AlignedBuffer too_large(bytes); })
+              .starts_with(fmt::format("cannot allocate {} bytes beside {} that are in use: ",
+                                       bytes, before + (1 << 20))));
+    moved = AlignedBuffer();
+    CHECK(AlignedBuffer::in_use() == before);
+  }
+  CHECK(AlignedBuffer::in_use() == before);
+}
+
+TEST_CASE(
+    "memory: a task that the address space has no room for is refused with both numbers") {
+  if (QTAPE_TEST_SANITIZED != 0)
+    return test::skip("sanitizers take the address space themselves");
+  CHECK_NOTHROW(require_address_space("writing m.json", int64_t{1} << 50));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{.rlim_cur = rlim_t{1} << 36, .rlim_max = RLIM_INFINITY};
+    bool right = ::setrlimit(RLIMIT_AS, &limit) == 0;
+    require_address_space("writing m.json", 1 << 20);
+    const std::string text = test::error_text<Error>(
+        [] { require_address_space("writing m.json", int64_t{1} << 37); });
+    right = right && text.starts_with(
+                         "writing m.json may take 137438953472 bytes of memory, "
+                         "and the limit of the address space (ulimit -v) leaves ");
+    right = right && std::string(OutOfMemory("reading", "m.json", 7).what()) ==
+                         "out of memory while reading m.json: cannot allocate 7 bytes; the "
+                         "address space is limited to 68719476736 bytes (ulimit -v)";
+    ::_exit(right ? 0 : 1);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
 }

@@ -31,6 +31,7 @@ class DecimalComma {
     write_file(folder_.file("definition"),
                "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\n"
                "END LC_NUMERIC\n");
+    if (!has_program("localedef")) return;
     (void)run_program({"localedef", "-c", "-f", "ANSI_X3.4-1968", "-i",
                        folder_.file("definition"), folder_.file("comma")});
     ::setenv("LOCPATH", folder_.path().c_str(), 1);

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "qtape/engine/quantizers.h"
@@ -100,6 +102,32 @@ TEST_CASE("models: quantizers that are added to a quantized model see its quanti
   const Model same = with_quantized_answers(extended, digits.train);
   CHECK(same.graph() == extended.graph());
   CHECK(same.parameters().sha256() == extended.parameters().sha256());
+}
+
+TEST_CASE("models: the error of quantization is that of the worst column") {
+  const data::Split digits = data::example_digits(640);
+  Model model = small_model(2, 8);
+  (void)fit(model, digits.train, quiet(2));
+  const Tensor quantized = predict(model, digits.test);
+  const std::span<const float> with = quantized.values<float>();
+  Model plain(without_quantizers(model.graph()), model.parameters());
+  const Tensor floats = predict(plain, digits.test);
+  double worst = 0;
+  for (size_t column = 0; column < 10; ++column) {
+    double difference = 0;
+    double sum = 0;
+    double squares = 0;
+    for (size_t i = column; i < with.size(); i += 10) {
+      const double in_float = floats.values<float>()[i];
+      difference += std::pow(with[i] - in_float, 2);
+      sum += in_float;
+      squares += in_float * in_float;
+    }
+    const auto count = static_cast<double>(with.size() / 10);
+    worst = std::max(worst, std::sqrt(difference / (squares - sum * sum / count)));
+  }
+  CHECK(quantization_error(model, digits.test).value() == doctest::Approx(worst).epsilon(1e-5));
+  CHECK(quantization_error(plain, digits.test) == 0.0);
 }
 
 TEST_CASE("models: values are set and taken over by name, with their types checked") {

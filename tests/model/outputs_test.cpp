@@ -278,6 +278,16 @@ TEST_CASE("outputs: a quantized answer has the name of its value, unless that is
     CHECK(answer_name(net.graph, q) == (both ? "y.quantized" : "y"));
     CHECK(answer_name(net.graph, z) == net.graph.name(z));
   }
+  // So has an activation without a label that of its layer.
+  for (const bool both : {false, true}) {
+    CAPTURE(both);
+    test::Net net({2, 3});
+    const NodeId y = net.layer(net.x, 4, "embedding");
+    const NodeId z = net.add(Relu6{}, {net.add(Relu{}, {y})});
+    net.graph.set_outputs(both ? std::vector{z, y} : std::vector{z});
+    CHECK(answer_name(net.graph, z) == (both ? net.graph.name(z) : "embedding"));
+    CHECK(answer_name(net.graph, y) == "embedding");
+  }
   // A leaf may have any label.
   test::Net net({2, 3});
   const NodeId leaf = net.parameter({3}, "w.quantized");

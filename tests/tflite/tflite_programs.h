@@ -108,7 +108,7 @@ struct Layers {
     add(integer::Reshape{qtape::Reshape{.shape = {-1, shape.elements() / shape[0]}}}, label);
   }
   IntegerProgram finished() {
-    program.set_outputs({program.add(integer::Dequantize{}, {last}, "y.values")});
+    program.set_outputs({program.add(integer::Dequantize{}, {last}, "y.value")});
     return program;
   }
 };

@@ -30,7 +30,7 @@ void ProgramReader::add_input(int32_t tensor) {
 void ProgramReader::add_output(int32_t tensor) {
   const ProgramNodeId id = *values_.find(tensor);
   const std::string& name = view_.tensor(tensor).name;
-  const std::string label = name.empty() ? "output.values" : name + ".values";
+  const std::string label = name.empty() ? "output.value" : name + ".value";
   const bool floats = !type_of(id).is_codes();
   outputs_.push_back(floats ? id : append(integer::Dequantize{}, {id}, label));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "qtape/core/printable.h"
+#include "qtape/engine/constants.h"
 #include "qtape/engine/quantizers.h"
 #include "qtape/io/arrays/arrays.h"
 #include "qtape/io/files.h"
@@ -66,11 +67,13 @@ NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
   });
 }
 
-/// Warns of quantizers without scales, which take those of each batch, so that an answer
-/// depends on the samples beside it.
+/// Warns of quantizers of activations that observed nothing and take scales from each batch, so
+/// that an answer depends on the samples beside it.
 void say_without_scales(const SavedModel& model) {
   std::vector<NodeId> found;
+  const std::vector<bool> constant = constant_nodes(model.graph);
   for (const NodeId id : quantizers(model.graph)) {
+    if (constant[at(model.graph[id].operands[0])]) continue;
     const auto known = qparams(model.graph, model.parameters, id);
     if (std::ranges::any_of(known, [](const auto& each) { return each.scale == 0; })) {
       found.push_back(id);
