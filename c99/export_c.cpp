@@ -67,18 +67,26 @@ class Replaced {
     }
     moved_ = true;
   }
-  /// Restores the old content. Returns where it is if that fails, else an empty text.
-  std::string restore() const {
+  /// Restores the old content. Returns false if that failed; a linked one is still `old`.
+  bool restore() const noexcept {
     if (moved_ && !existed_) ::unlink(target_.c_str());
-    if (moved_ && linked_) {
-      return ::rename(old_.c_str(), target_.c_str()) == 0 ? "" : old_;
-    }
-    if (moved_ && existed_) write_file(path_, content_);
+    if (moved_ && linked_) return ::rename(old_.c_str(), target_.c_str()) == 0;
     forget();
-    return "";
+    if (!moved_ || !existed_) return true;
+    try {
+      write_file(path_, content_);
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+  /// Returns what to say of old content that could not be restored.
+  std::string lost() const {
+    return linked_ ? fmt::format("; the old {} is {}", path_, old_)
+                   : fmt::format("; the old {} could not be restored", path_);
   }
   /// Removes the old content.
-  void forget() const {
+  void forget() const noexcept {
     if (linked_) ::unlink(old_.c_str());
   }
 
@@ -94,14 +102,27 @@ class Replaced {
   bool moved_ = false;
 };
 
-/// Restores all files and fails with `error`, and with the places of those that could not be
-/// restored.
-[[noreturn]] void fail_restored(std::string error, const std::vector<Replaced>& files) {
-  for (const Replaced& each : files) {
-    const std::string kept = each.restore();
-    if (!kept.empty()) error += fmt::format("; the old file is {}", kept);
+/// Moves the new files to their places, all or none of them.
+void replace_all(const Beside& beside, const std::vector<std::string>& paths,
+                 const std::vector<CFile>& contents) {
+  std::vector<Replaced> files;
+  try {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      files.emplace_back(paths[i], beside.file(i) + ".old");
+    }
+    for (size_t i = 0; i < paths.size(); ++i) files[i].move_from(beside.file(i), contents[i]);
+    for (const std::string& path : paths) sync_folder_of(path);
+  } catch (const IoError& error) {
+    std::string text = error.what();
+    for (const Replaced& each : files) {
+      if (!each.restore()) text += each.lost();
+    }
+    fail<IoError>("{}", text);
+  } catch (...) {
+    for (const Replaced& each : files) (void)each.restore();
+    throw;
   }
-  fail<IoError>("{}", error);
+  for (const Replaced& each : files) each.forget();
 }
 
 /// Writes a file to `to`; errors name `path`.
@@ -144,19 +165,7 @@ void write_c(const std::string& folder, const CExport& exported) {
   for (size_t i = 0; i < paths.size(); ++i) {
     write_for(paths[i], beside.file(i), exported.files[i]);
   }
-  std::vector<Replaced> files;
-  try {
-    for (size_t i = 0; i < paths.size(); ++i) {
-      files.emplace_back(paths[i], beside.file(i) + ".old");
-    }
-    for (size_t i = 0; i < paths.size(); ++i) {
-      files[i].move_from(beside.file(i), exported.files[i]);
-    }
-    for (const std::string& path : paths) sync_folder_of(path);
-  } catch (const IoError& error) {
-    fail_restored(error.what(), files);
-  }
-  for (const Replaced& each : files) each.forget();
+  replace_all(beside, paths, exported.files);
 }
 
 void write_c(const std::string& folder, const IntegerProgram& program,
