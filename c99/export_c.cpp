@@ -67,6 +67,8 @@ class Replaced {
     }
     moved_ = true;
   }
+  /// Makes the move survive a power loss.
+  void sync() const { sync_folder_of(target_); }
   /// Restores the old content. Returns false if that failed; a linked one is still `old`.
   bool restore() const noexcept {
     if (moved_ && !existed_) ::unlink(target_.c_str());
@@ -111,7 +113,7 @@ void replace_all(const Beside& beside, const std::vector<std::string>& paths,
       files.emplace_back(paths[i], beside.file(i) + ".old");
     }
     for (size_t i = 0; i < paths.size(); ++i) files[i].move_from(beside.file(i), contents[i]);
-    for (const std::string& path : paths) sync_folder_of(path);
+    for (const Replaced& each : files) each.sync();
   } catch (const IoError& error) {
     std::string text = error.what();
     for (const Replaced& each : files) {

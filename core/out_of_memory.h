@@ -10,8 +10,7 @@ namespace qtape {
 
 /// A failed allocation. `what()` is one line, for example "out of memory while reading m.json",
 /// with the number of bytes where it is known and the limit of the address space if there is
-/// one.
-/// The text is stored in the object and truncated to fit.
+/// one. The text is stored in the object and truncated to fit.
 class OutOfMemory : public std::bad_alloc {
  public:
   /// A failed allocation of `bytes` bytes.

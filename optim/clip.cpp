@@ -34,7 +34,8 @@ struct Gradients {
   std::span<const ParameterGroup> groups;
 
   int64_t blocks_of(const ParameterEntry& entry) const {
-    if (!entry.trainable() || is_frozen(groups, entry.name)) return 0;
+    const ParameterGroup* group = group_of(groups, entry.name);
+    if (!entry.trainable() || (group != nullptr && group->frozen)) return 0;
     return (entry.elements() + clip_block - 1) / clip_block;
   }
   int64_t count_blocks() const {

@@ -182,10 +182,10 @@ void check_tensors(const Section& expected, const Section& section) {
 
 }  // namespace
 
-bool is_frozen(std::span<const ParameterGroup> groups, std::string_view name) {
+const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::string_view name) {
   const auto group = std::ranges::find_if(
       groups, [&](const ParameterGroup& each) { return matches(each.pattern, name); });
-  return group != groups.end() && group->frozen;
+  return group == groups.end() ? nullptr : &*group;
 }
 
 Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGroup> groups,
@@ -205,12 +205,12 @@ Optimizer::Optimizer(Parameters& parameters, Rule rule, std::vector<ParameterGro
 
 void Optimizer::add_parts(const Parameters& parameters) {
   for (const ParameterEntry& entry : parameters.entries()) {
-    if (!entry.trainable() || entry.elements() == 0 || is_frozen(groups_, entry.name)) continue;
-    const auto group = std::ranges::find_if(
-        groups_, [&](const ParameterGroup& each) { return matches(each.pattern, entry.name); });
+    if (!entry.trainable()) continue;
+    const ParameterGroup* group = group_of(groups_, entry.name);
+    if (group->frozen || entry.elements() == 0) continue;
     Part part{.name = entry.name,
               .type = entry.type,
-              .group = static_cast<size_t>(group - groups_.begin()),
+              .group = static_cast<size_t>(group - groups_.data()),
               .start = elements_,
               .span = {.value = entry.value, .gradient = entry.gradient}};
     part.loop =

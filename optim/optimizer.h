@@ -106,8 +106,8 @@ struct ParameterGroup {
   bool operator==(const ParameterGroup&) const = default;
 };
 
-/// True if the first group whose pattern matches `name` is frozen.
-bool is_frozen(std::span<const ParameterGroup> groups, std::string_view name);
+/// Returns the first group whose pattern matches `name`; null if there is none.
+const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::string_view name);
 
 /// A rule bound to the trainable entries of a Parameters, with its moments. f64 parameters are
 /// updated in double, f32 ones in float with factors computed in double. A moment below the

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 
-#include "qtape/core/pattern.h"
 #include "qtape/core/printable.h"
 #include "qtape/core/process_limits.h"
 #include "qtape/core/settings.h"
@@ -88,10 +87,8 @@ namespace {
 /// their size; 0 for Sgd, whose steps follow the gradients.
 double largest_step(const FitOptions& options, const std::string& parameter) {
   if (std::holds_alternative<Sgd>(options.optimizer)) return 0;
-  const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& each) {
-    return matches(each.pattern, parameter);
-  });
-  if (group == options.groups.end()) return options.learning_rate;
+  const ParameterGroup* group = group_of(options.groups, parameter);
+  if (group == nullptr) return options.learning_rate;
   return group->frozen ? 0 : options.learning_rate * group->learning_rate_scale;
 }
 
