@@ -3,7 +3,8 @@
 #include "qtape/model/fit.h"
 #include "qtape/model/model.h"
 #include "qtape/tests/fuzz/memory_file.h"
-#include "qtape/tests/fuzz/reads.h"
+#include "qtape/tests/fuzz/seeds.h"
+#include "qtape/tests/fuzz/target.h"
 
 namespace {
 
@@ -29,21 +30,38 @@ data::Dataset samples() {
   return set;
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  return fuzz::reads(bytes, size, [](std::string_view text) {
-    const fuzz::MemoryFile file(text);
-    Model model = Model::load(file.path());
-    if (!is_small(model.graph())) return;
-    int steps = 0;
-    (void)fit(model, samples(),
-              {.epochs = 3,
-               .batch = 4,
-               .resume = true,
-               .threads = 1,
-               .progress = false,
-               .interruptible = false,
-               .stop = [&] { return ++steps == 2; }});
-  });
+/// Settings of the run that wrote a checkpoint, as a user would give them again.
+FitOptions settings_in(std::string_view text) {
+  const auto names = [&](std::string_view name) {
+    return text.find(name) != std::string_view::npos;
+  };
+  FitOptions options{.epochs = 3,
+                     .batch = 4,
+                     .resume = true,
+                     .threads = 1,
+                     .progress = false,
+                     .interruptible = false};
+  if (names("\"Sgd\"")) options.optimizer = Sgd{.momentum = 0.9};
+  if (names("\"StepDecay\"")) options.schedule = StepDecay{.every = 1};
+  if (names("\"oscillations\"")) options.oscillations.freeze_above = 0.1;
+  if (names("\"best\"")) {
+    options.validation = samples();
+    options.keep_best = true;
+  }
+  return options;
 }
+
+void resume(std::string_view text) {
+  const fuzz::MemoryFile file(text);
+  Model model = Model::load(file.path());
+  if (!is_small(model.graph())) return;
+  int steps = 0;
+  FitOptions options = settings_in(text);
+  options.stop = [&] { return ++steps == 2; };
+  (void)fit(model, samples(), options);
+}
+
+const fuzz::Target target("checkpoint", resume,
+                          [] { return fuzz::files("fuzz/corpus/checkpoint"); });
+
+}  // namespace

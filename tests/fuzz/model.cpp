@@ -1,12 +1,28 @@
 // Model files, which are written back as they were read.
 #include "qtape/engine/serialize.h"
-#include "qtape/tests/fuzz/reads.h"
+#include "qtape/tests/fuzz/seeds.h"
+#include "qtape/tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return qtape::fuzz::reads(data, size, [](std::string_view bytes) {
-    const qtape::SavedModel model = qtape::model_from_json(bytes);
-    const std::string text = qtape::to_json(model.graph, model.parameters);
-    const qtape::SavedModel again = qtape::model_from_json(text);
-    qtape::fuzz::require_equal(qtape::to_json(again.graph, again.parameters) == text);
-  });
+namespace {
+
+using namespace qtape;
+
+void write_again(std::string_view bytes) {
+  const SavedModel model = model_from_json(bytes);
+  const std::string text = to_json(model.graph, model.parameters);
+  const SavedModel again = fuzz::accepted([&] { return model_from_json(text); });
+  fuzz::require_equal(to_json(again.graph, again.parameters) == text);
 }
+
+std::vector<std::string> models() {
+  std::vector<std::string> all = fuzz::files("data", ".json");
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const Graph graph = test::any_net(seed);
+    all.push_back(to_json(graph, Parameters(graph, seed)));
+  }
+  return all;
+}
+
+const fuzz::Target target("model", write_again, models);
+
+}  // namespace

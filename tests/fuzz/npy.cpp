@@ -1,9 +1,15 @@
 // NumPy arrays.
 #include "qtape/io/arrays/npy.h"
 
-#include "qtape/tests/fuzz/reads.h"
+#include "qtape/tests/fuzz/seeds.h"
+#include "qtape/tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return qtape::fuzz::reads(
-      data, size, [](std::string_view bytes) { (void)qtape::parse_npy(bytes, "x.npy"); });
-}
+namespace {
+
+using namespace qtape;
+
+const fuzz::Target target(
+    "npy", [](std::string_view bytes) { (void)parse_npy(bytes, "x.npy"); },
+    [] { return fuzz::files("data/onnx", ".npy"); });
+
+}  // namespace

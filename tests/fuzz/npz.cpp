@@ -1,9 +1,15 @@
 // Archives of NumPy arrays.
 #include "qtape/io/arrays/npz.h"
 
-#include "qtape/tests/fuzz/reads.h"
+#include "qtape/tests/fuzz/seeds.h"
+#include "qtape/tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return qtape::fuzz::reads(
-      data, size, [](std::string_view bytes) { (void)qtape::parse_npz(bytes, "x.npz"); });
-}
+namespace {
+
+using namespace qtape;
+
+const fuzz::Target target(
+    "npz", [](std::string_view bytes) { (void)parse_npz(bytes, "x.npz"); },
+    [] { return fuzz::files("data/arrays", ".npz"); });
+
+}  // namespace

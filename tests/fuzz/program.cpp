@@ -1,12 +1,14 @@
 // Files of integer programs, which are written back as they were read; small ones run, and
-// plain loops give the bits of the kernels.
+// plain loops give the bits of the kernels of any instruction set, with memory that is reused.
 #include <algorithm>
 #include <random>
 
 #include "qtape/deploy/verify.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/integer_program.h"
-#include "qtape/tests/fuzz/reads.h"
+#include "qtape/tests/fuzz/seeds.h"
+#include "qtape/tests/fuzz/target.h"
+#include "qtape/tests/support/isa_limit.h"
 
 namespace {
 
@@ -21,11 +23,12 @@ bool is_small(const IntegerProgram& program) {
   return true;
 }
 
-void require_equal_levels(const IntegerProgram& program, std::string_view seed) {
+void require_equal_levels(const IntegerProgram& program, size_t seed) {
+  const test::IsaLimit limit(test::any_isa(seed));
   VerifyOptions options{.batch = 2, .threads = 1};
   options.levels = {Level::Reference, Level::Backend};
   Verifier verifier(program, options);
-  std::minstd_rand draw(static_cast<uint32_t>(std::hash<std::string_view>{}(seed)));
+  std::minstd_rand draw(static_cast<uint32_t>(seed));
   for (size_t i = 0; i < verifier.inputs().size(); ++i) {
     const IntegerNode& input = verifier.program()[verifier.inputs()[i]];
     if (input.value.type.dtype == DType::S32) {
@@ -36,15 +39,20 @@ void require_equal_levels(const IntegerProgram& program, std::string_view seed) 
     }
   }
   verifier.run(options.batch);
-  fuzz::require_equal(verifier.mismatches() == 0);
+  fuzz::require_equal(verifier.mismatches() == 0, test::mismatch(verifier));
 }
+
+void run(std::string_view bytes) {
+  const IntegerProgram program = program_from_json(bytes);
+  const auto again = [&] { return program_from_json(to_json(program)); };
+  fuzz::require_equal(fuzz::accepted(again) == program);
+  if (is_small(program)) {
+    require_equal_levels(program, std::hash<std::string_view>{}(bytes));
+  }
+}
+
+const fuzz::Target target("program", run, [] {
+  return fuzz::written_programs([](const IntegerProgram& program) { return to_json(program); });
+});
 
 }  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return fuzz::reads(data, size, [](std::string_view bytes) {
-    const IntegerProgram program = program_from_json(bytes);
-    fuzz::require_equal(program_from_json(to_json(program)) == program);
-    if (is_small(program)) require_equal_levels(program, bytes);
-  });
-}

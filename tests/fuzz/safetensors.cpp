@@ -1,10 +1,16 @@
 // Files of safetensors.
 #include "qtape/io/arrays/safetensors.h"
 
-#include "qtape/tests/fuzz/reads.h"
+#include "qtape/tests/fuzz/seeds.h"
+#include "qtape/tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return qtape::fuzz::reads(data, size, [](std::string_view bytes) {
-    (void)qtape::parse_safetensors(bytes, "x.safetensors");
-  });
-}
+namespace {
+
+using namespace qtape;
+
+const fuzz::Target target(
+    "safetensors",
+    [](std::string_view bytes) { (void)parse_safetensors(bytes, "x.safetensors"); },
+    [] { return fuzz::files("data/arrays", ".safetensors"); });
+
+}  // namespace

@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "qtape/core/enum_names.h"
 #include "qtape/core/isa.h"
 
 namespace qtape::test {
@@ -31,5 +34,10 @@ class IsaLimit {
  private:
   std::optional<std::string> before_;
 };
+
+/// Returns the name of one of the instruction sets. Processors without it use their best.
+inline std::string_view any_isa(uint64_t seed) {
+  return enum_names<Isa>[seed % std::size(enum_names<Isa>)];
+}
 
 }  // namespace qtape::test
