@@ -210,7 +210,7 @@ class Header {
     if (written_.buffer_bytes == 0) return {};
     const auto whole = [](int64_t bytes) { return std::max<int64_t>(4, (bytes + 3) / 4 * 4); };
     return fmt::format(
-        "/* Buffer memory for CMSIS-NN, beside inputs and outputs. */\n"
+        "/* Buffer memory for CMSIS-NN, in addition to inputs and outputs. */\n"
         "#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1)\n"
         "#define {0}_BUFFER_BYTES {1}\n#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP "
         "== "
@@ -320,7 +320,7 @@ std::string c_header(const IntegerProgram& program, const CProgram& written,
 std::string c_include(std::string_view name, std::string_view id) {
   return fmt::format(
       "#include \"{0}.h\"\n\n#if {1}_EXPORT != 0x{2}u\n"
-      "#error \"{0}.h is of another export than this file\"\n#endif\n\n",
+      "#error \"{0}.h comes from a different export than this file\"\n#endif\n\n",
       name, c_macro(name), id);
 }
 

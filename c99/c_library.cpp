@@ -147,7 +147,7 @@ void require_ok(int32_t status, const std::string& what) {
   require<GraphError>(status != 1, "an input contains NaN, which has no code");
   require<GraphError>(status != 6, "an index is outside of its table");
   require<Error>(status != 4, "CMSIS-NN is compiled for another requantization");
-  require<Error>(status == 0, "{}: a library refuses it, status {}", what, status);
+  require<Error>(status == 0, "{}: the compiled library returned status {}", what, status);
 }
 
 }  // namespace

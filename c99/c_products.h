@@ -29,7 +29,7 @@ CWeights write_weights(CNode& node, std::span<const int8_t> codes, int64_t rows,
 std::string dot_kernel(CNode& node, int bits, std::string_view x, std::string_view sum);
 
 /// The part of c99/kernels/depthwise.c that adds the products of one element of a window;
-/// `difference` is the type of a code less its zero point.
+/// `difference` is the type of a code minus its zero point.
 std::string depthwise_products(CNode& node, int bits, std::string_view x, std::string_view sum,
                                std::string_view difference);
 

@@ -14,7 +14,7 @@ namespace qtape {
 /// ops that need memory and for those with an epilogue:
 ///
 ///   void write(const X&, CNode&)                 adds the statements that compute it to node.code
-///   int64_t scratch(const X&, const CUse&)       bytes needed beside operands and result
+///   int64_t scratch(const X&, const CUse&)       bytes needed in addition to operands and result
 ///   CStore store(const X&, CNode&, const IntegerValue& x, std::string_view sum)
 ///                                                conversion of one sum of the accumulators `x`,
 ///                                                which are added in the C type `sum`

@@ -28,7 +28,7 @@ void require_memory(int64_t bytes) {
                  allowed);
   const int64_t least = std::min(machine, allowed);
   require<Error>(
-      bytes <= least - all_bytes, "cannot allocate {} bytes beside {} that are in use: {} {}",
+      bytes <= least - all_bytes, "cannot allocate {} bytes in addition to {} in use: {} {}",
       bytes, all_bytes.load(),
       least < machine ? "the control group of this process allows" : "the machine has", least);
 }

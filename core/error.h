@@ -10,8 +10,8 @@
 
 namespace qtape {
 
-/// Base class of all qtape exceptions. `what()` is one line that states the place, the expected
-/// value and the actual value.
+/// Base class of all qtape exceptions. `what()` is one line that states the location, the
+/// expected value and the actual value.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

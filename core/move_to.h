@@ -6,8 +6,8 @@
 
 namespace qtape {
 
-/// Moves `from` to `to`, by which `to` keeps its value if both are the same object, as the
-/// defaulted assignment of a class with a std::vector does not. For move assignments.
+/// Moves `from` to `to`, for move assignments. Unlike the defaulted assignment of a class with
+/// a std::vector, it leaves the value unchanged if both are the same object.
 template <class T>
 T& move_to(T& to, T&& from) noexcept {
   if (&to == &from) return to;

@@ -32,7 +32,8 @@ inline bool matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-/// Use of an entry of a list in which a name belongs to the first entry whose pattern matches.
+/// Result of matching one pattern of a list with names, each of which belongs to the first
+/// pattern that matches it.
 enum class PatternUse : uint8_t {
   None,      ///< no name matches
   Preceded,  ///< all names that match belong to preceding entries

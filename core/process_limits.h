@@ -21,8 +21,8 @@ std::optional<double> cpu_quota(const std::string& root);
 /// other processes of the group. Returns nullopt if no group sets a limit. `root` as above.
 std::optional<int64_t> memory_limit(const std::string& root);
 
-/// Bytes beside those of its arrays that oneDNN may take for code and buffers while it binds
-/// the kernels of a graph. It can crash where its own allocations fail.
+/// Bytes, in addition to those of its arrays, that oneDNN may take for code and buffers while
+/// it binds the kernels of a graph. It can crash where its own allocations fail.
 inline constexpr int64_t binding_bytes = int64_t{64} << 20;
 
 /// Limit of the address space of this process in bytes (`ulimit -v`); nullopt if there is none.

@@ -27,22 +27,22 @@ struct FloatMultiply {
   static constexpr bool ties_to_even = true;
 };
 
-/// One rounding of the fixed-point product: CMSIS-NN. Differs from DoubleRounding only for S32
-/// accumulators; see Accumulator for S64.
+/// One rounding of the fixed-point product: TFLite and CMSIS-NN built for it. Differs from
+/// DoubleRounding only for S32 accumulators; see Accumulator for S64.
 struct SingleRounding {
   static constexpr Requantization value = Requantization::SingleRounding;
   static constexpr std::string_view name = "SingleRounding";
   static constexpr std::string_view doc =
-      "(acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): CMSIS-NN, one rounding";
+      "(acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): CMSIS-NN built with one rounding";
   static constexpr bool ties_to_even = false;
 };
 
-/// Rounded high product followed by a rounding shift: TFLite Micro.
+/// Rounded high product followed by a rounding shift: TFLite Micro, and CMSIS-NN by default.
 struct DoubleRounding {
   static constexpr Requantization value = Requantization::DoubleRounding;
   static constexpr std::string_view name = "DoubleRounding";
   static constexpr std::string_view doc =
-      "doubling high product, then a rounding shift: TFLite Micro";
+      "doubling high product, then a rounding shift: TFLite Micro, CMSIS-NN";
   static constexpr bool ties_to_even = false;
 };
 

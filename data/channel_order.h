@@ -12,18 +12,18 @@
 
 namespace qtape::data {
 
-/// The samples of a place, in memory or in files.
+/// Samples of one array, in memory or in files.
 using Samples = std::variant<Tensor, std::shared_ptr<const Rows>>;
 
 const TensorType& type_of(const Samples& samples);
 /// Returns the same values under another shape.
 Samples with_shape(Samples values, const Shape& shape);
 
-/// True for the input or answer that the array called `name` is for.
+/// True if the array `name` belongs to the input or answer `each`.
 bool is_of(const std::string& name, const WantedInput& each,
            const std::vector<WantedInput>& wanted);
 
-/// How samples of an array fit the order of channels of the network.
+/// Orders of channels in which the samples of an array fit the network.
 enum class ChannelFit : uint8_t { AsTheyAre, ChannelsFirst, Both };
 
 /// An array of samples that becomes a column.

@@ -30,8 +30,8 @@ Verdict check_scale(const Graph& graph, const Parameters& parameters, NodeId id)
 Verdict check_bias(std::span<const float> values, const std::string& fault);
 /// Checks quantized weights; `fault` is the reason if there are none.
 Verdict check_weights(std::span<const float> values, const std::string& fault);
-/// Checks that a node does not add up or choose among samples: programs of other batches would
-/// have other results. `larger` is `with_larger_batch(graph)`.
+/// Checks that a node neither sums nor selects across samples: its results would depend on the
+/// batch size. `larger` is `with_larger_batch(graph)`.
 Verdict check_samples(const Graph& graph, const Graph& larger, NodeId id);
 /// Checks gamma and beta of a norm.
 Verdict check_leaves(const Graph& graph, const Parameters& parameters, const LoweredNorm& norm);
@@ -42,8 +42,8 @@ Verdict check_output(const IntegerForm& form, bool integer_outputs);
 /// the nearest code changes nothing except for windows of the border alone.
 bool is_below_maxima(const Graph& graph, NodeId id);
 
-/// True for a border beyond 256, to which f32 values around 1 have differences that are
-/// rounded.
+/// True for a border of a magnitude above 256: differences between it and f32 values around 1
+/// are rounded.
 bool has_far_border(const Pad& pad);
 
 /// True if a value can be reshaped to `shape`: scales of channels belong to the last axis.

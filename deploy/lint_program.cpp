@@ -219,7 +219,7 @@ class ProgramLinter {
         fmt::format("{}{} up to {}, times {:.3g}, round to 0: every code is the zero point",
                     of_channels(channels), noun(), reach, ratio),
         all ? "calibrate it again: its scale is too large"
-            : "if they matter beside the other channels, give it more bits");
+            : "if they matter next to the other channels, give it more bits");
   }
 
   /// Reports codes of which few remain on a grid with many more.
@@ -230,8 +230,8 @@ class ProgramLinter {
     if (ratio * reach < 0.5 || remaining >= few || least < 4 * remaining) return;
     add(Severity::Warning,
         fmt::format("about {:.0f} of {:.0f} codes remain", remaining, reach + 1),
-        "calibrate it again; if its values are small beside others on the same grid, as of a "
-        "Concat, give it more bits or answer both apart");
+        "calibrate it again; if its values are small compared with others on the same grid, such "
+        "as that of a Concat, give it more bits or make both separate answers");
   }
 
   /// Returns the kind of integers that a Requantize reads.
@@ -272,7 +272,7 @@ class ProgramLinter {
         add(Severity::Warning,
             fmt::format("summand {} is at most {:.2g} of a step of the sum",
                         name(operand_id(k)), steps),
-            "it is lost beside the other summand: give the sum more bits, or calibrate all three "
+            "it is lost in the sum with the other summand: give the sum more bits, or calibrate all three "
             "together");
       }
       q = std::lcm(q, denominator_of(ratio));

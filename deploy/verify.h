@@ -21,8 +21,8 @@ struct VerifyOptions {
   ConvertOptions convert = {};
   int64_t batch = 250;  ///< samples per run, at least 1
   int threads = default_threads();
-  /// Levels to run; L2 always runs. L0 is compared with L1, all others with L2. Of the default
-  /// ones, a program has those from L2 on.
+  /// Levels to run; L2 always runs. L0 is compared with L1, all others with L2. For a program
+  /// without a model, the default is the levels from L2 on.
   std::vector<Level> levels = {default_levels.begin(), default_levels.end()};
   /// Runners of levels that other libraries provide, such as `onnx_levels()` of qtape::onnx.
   RunnerFactories runners = {};

@@ -29,11 +29,11 @@ struct ChangedClasses {
   int64_t number = 0;  ///< of these
 };
 
-/// Columns of an answer: element i of it is of column i / stride % extent.
+/// Columns of an answer: element i belongs to column i / stride % extent.
 struct AnswerColumns {
   int64_t extent = 1;
   int64_t stride = 1;
-  int axis = -1;  ///< as of AnswerError
+  int axis = -1;  ///< as in AnswerError
 };
 
 /// Sums of the differences of an answer, by column.
@@ -67,8 +67,8 @@ class AnswerComparison {
   /// are left out, such as rare labels. Samples beyond `max_elements` of all answers together
   /// are not compared.
   explicit AnswerComparison(const Graph& graph, int64_t max_elements = int64_t{1} << 24);
-  /// Leaves out these samples, in increasing order, such as those of which the inputs are far
-  /// from all others: their answers would hide the errors of the others.
+  /// Omits these samples, in increasing order, such as those with inputs far from all others:
+  /// their answers would hide the errors of the other samples.
   void leave_out(std::vector<int64_t> samples) { left_out_ = std::move(samples); }
   /// Keeps answers in floats to samples in order, one span for each answer of the graph.
   void keep(std::span<const std::span<const float>> answers);

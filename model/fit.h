@@ -58,7 +58,8 @@ struct FitOptions {
   double max_gradient_norm = 0;
   data::Augmentation augmentation = {};
   /// Reads the samples of the next step in a separate thread while a step computes. If empty:
-  /// only if samples are computed or augmented and there is more than one thread.
+  /// only if samples are computed, mapped, augmented or read from files and there is more than
+  /// one thread.
   std::optional<bool> prefetch = {};
   /// If empty, batch norms are frozen in the last third of the run, so that training computes
   /// what is deployed.

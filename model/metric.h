@@ -21,7 +21,7 @@ namespace qtape {
 
 /// Built-in metrics.
 enum class MetricKind : uint8_t {
-  Accuracy,           ///< percentage of samples, or places, whose label is predicted
+  Accuracy,           ///< percentage of samples, or positions, whose label is predicted
   MeanSquaredError,   ///< mean of (answer - target)^2 over all elements of all samples
   MeanAbsoluteError,  ///< mean of |answer - target| over all elements of all samples
   AreaUnderCurve      ///< for two classes, see area_under_curve
@@ -82,7 +82,7 @@ struct MetricChoice {
 /// - the mean squared error relative to the input with which a loss of the graph compares
 ///   `answer` (`comparisons`), or the accuracy by the labels of its SoftmaxCrossEntropy;
 /// - the accuracy, if a target holds classes of the answer (`holds_classes`), or if it holds
-///   integers and the answer is as many indices of classes (`indexed_classes`);
+///   integers and the answer consists of as many class indices (`indexed_classes`);
 /// - the mean squared error relative to a target with the shape of an answer;
 /// - for the first answer of data without targets, the mean squared error relative to the
 ///   first input with the shape of an answer.
@@ -100,11 +100,11 @@ std::optional<MetricChoice> choose_metric(const IntegerProgram& program, Program
 /// Returns the predicted class: the index of the largest score; for a single score, 1 if it is
 /// above the threshold; -1 if a score is NaN.
 int64_t predicted(std::span<const float> scores, float threshold = 0);
-/// Returns the class that an answer predicts: by its scores, or the class of which it is the
-/// index. -1 for NaN.
+/// Returns the predicted class: that of the largest score, or the class index that the answer
+/// holds. -1 for NaN.
 int64_t predicted(std::span<const float> answer, const MetricChoice& choice);
 
-/// Returns the number of labels of a sample: 1, or the number of places that have a class.
+/// Returns the number of labels of a sample: 1, or the number of positions that have a class.
 int64_t places_of(const MetricChoice& choice, const data::Dataset& dataset);
 
 /// Computes the score of answers by one metric, batch by batch. The result has the same bits
@@ -117,7 +117,7 @@ class Scorer {
   Scorer(const MetricChoice& choice, const data::Dataset& dataset, int64_t width);
 
   /// Adds the answers to samples `first` to `first + count`, `width` numbers each. Throws
-  /// ArgumentError for another number of them, and for a label that is no class.
+  /// ArgumentError for another number of them, and for a label that is not a class.
   void add(int64_t first, int64_t count, std::span<const float> answers);
   /// Returns the score of all samples so far. An AUC is NaN if an answer is NaN; it throws
   /// ArgumentError if a class has no samples.
@@ -131,7 +131,7 @@ class Scorer {
   data::Dataset dataset_;
   size_t width_ = 0;
   std::vector<float> target_;
-  std::vector<int32_t> labels_;  // of a sample, one for each place
+  std::vector<int32_t> labels_;  // of a sample, one for each position
   int64_t samples_ = 0;
   double sum_ = 0;  // of correct samples, of squares or of magnitudes
   std::array<std::vector<double>, 2> scores_;  // by class, for an AUC

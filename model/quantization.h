@@ -52,8 +52,8 @@ Model with_quantized_answers(const Model& model, const data::Dataset& dataset,
                              int64_t samples = default_calibration_samples,
                              int threads = default_threads());
 
-/// Returns the largest difference of a column of the answers from the same without quantizers,
-/// as the root of its mean square over `dataset`, in standard deviations; nullopt if no column
+/// Returns the largest root mean square difference between a column of the answers and the same
+/// column without quantizers, over `dataset` and in standard deviations; nullopt if no column
 /// varies. Trained networks that keep their accuracy have up to 0.24. AnswerComparison
 /// (`model/answer_errors.h`) names the column. Throws ArgumentError for data that do not fit.
 std::optional<double> quantization_error(const Model& model, const data::Dataset& dataset,

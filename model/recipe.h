@@ -55,9 +55,9 @@ Op with_scales(const FakeQuantize& quantizer, ScaleOrigin origin);
 /// bits; otherwise empty.
 std::optional<int> default_ends_bits(const Graph& graph, int weight_bits, int activation_bits);
 
-/// Returns the line for users of the bits of the first and the last layer, `given` or the
-/// `usual` ones of `default_ends_bits`: the default that applies, or a warning of fewer bits;
-/// else empty.
+/// Returns a message about the bits of the first and the last layer, `given` or the `usual`
+/// ones of `default_ends_bits`: the default that applies, or a warning of fewer bits; empty if
+/// there is nothing to report.
 std::string ends_note(std::optional<int> usual, std::optional<int> given);
 
 /// Returns the default bits of activations around means, see QuantizationRecipe::mean_bits.
@@ -187,11 +187,11 @@ Model plain_model(const Model& model);
 
 /// Returns the model, with a loss for training on `dataset` added if it has none. If the target
 /// holds classes (`holds_classes`), the loss is the cross-entropy of the answer, the mean over
-/// samples and places; a final Softmax is removed from the answer, and a single number is the
-/// logit of the class 1 of two. Otherwise it is the mean squared error relative to the target,
-/// or to the input if there is no target. For several answers it is the sum of these, one for
-/// each target of the data in order, and the inputs are named like the columns. Throws
-/// GraphError if answers and targets do not match.
+/// samples and positions; a final Softmax is removed from the answer, and a single number is
+/// the logit of class 1 in a two-class problem. Otherwise it is the mean squared error relative
+/// to the target, or to the input if there is no target. For several answers it is the sum of
+/// these, one for each target of the data in order, and the inputs are named like the columns.
+/// Throws GraphError if answers and targets do not match.
 Model with_loss(Model model, const data::Dataset& dataset);
 
 }  // namespace qtape

@@ -43,7 +43,7 @@ std::map<NodeId, Comparison> comparisons(const Graph& graph);
 ///
 /// - labels of samples, for answers [batch, classes], perhaps with axes of extent 1, and for
 ///   answers [batch], logits of the class 1 of two;
-/// - integers [...], labels of places such as pixels or steps, for answers
+/// - integers [...], labels of positions such as pixels or steps, for answers
 ///   [batch, ..., classes] of at least 2 classes.
 bool holds_classes(const data::Column& target, const TensorType& answer);
 

@@ -10,7 +10,7 @@ namespace qtape {
 
 /// Keeps the codes of such weights while running statistics change: the scales that their
 /// quantizers train or observe, one for each channel, change by the same ratio as the factors.
-/// Otherwise each step of training would round all weights anew. Scales for several channels
+/// Otherwise each step of training would round all weights again. Scales for several channels
 /// and fixed ones stay as they are. Changes of gamma are left to the optimizer: a ratio of
 /// gammas near 0 would carry the scales away.
 class WeightCodes {
@@ -19,9 +19,9 @@ class WeightCodes {
 
   /// Remembers the running variances of a step, before its forward pass.
   void remember(const Parameters& parameters);
-  /// Multiplies scales by the ratios of the factors with the variances of now to those with the
-  /// remembered ones; with `frozen`, only scales that are trained. Marks of quantizers that
-  /// have seen only zeros stay.
+  /// Multiplies scales by the ratios of the factors for the current variances to those for the
+  /// remembered ones; with `frozen`, only scales that are trained. Scales that mark a quantizer
+  /// as having seen only zeros are unchanged.
   void keep(Parameters& parameters, bool frozen);
 
  private:

@@ -14,7 +14,7 @@ struct OnnxImportOptions {
   /// Values or nodes that become the outputs, instead of those of the file. Each is the name of
   /// a value or of a node, or the path of a module, which refers to its last node.
   std::vector<std::string> outputs = {};
-  /// Receives the paths of the files beside the model that hold data of its tensors.
+  /// Receives the paths of the files next to the model that hold data of its tensors.
   std::vector<std::string>* data_files = nullptr;
 };
 

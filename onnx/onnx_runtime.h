@@ -18,11 +18,12 @@ class OnnxRuntime {
   /// Returns the outputs in the order of the model, for inputs in its order. Throws Error with
   /// the message of ONNX Runtime if it fails.
   virtual std::vector<Tensor> run(std::span<const Tensor> inputs) = 0;
-  /// Returns one line that states version and place: `ONNX Runtime 1.21.0 in this process`.
+  /// Returns one line that states the version and where it runs: `ONNX Runtime 1.21.0 in this
+  /// process`.
   virtual std::string report() const = 0;
 };
 
-/// ONNX Runtime is not available in the wanted place; the message is the reason.
+/// ONNX Runtime is not available in the requested form; the message is the reason.
 class OnnxRuntimeMissing : public Error {
  public:
   using Error::Error;

@@ -43,8 +43,8 @@ struct OnnxConstant {
   int32_t type = 0;      ///< ONNX's type of integers of the file; 0 if nodes computed them
   /// Floats: the codes to which a QuantizeLinear rounds them, or from which they come.
   std::optional<OnnxCodes> codes = {};
-  /// Output of the QuantizeLinear that rounds these floats to `codes`; empty if they are
-  /// rounded.
+  /// Output of the QuantizeLinear that will round these floats to `codes`; empty if they are
+  /// rounded already.
   std::string unrounded = {};
   /// True if all `codes`, minus their zero points, are signed codes of as many bits.
   bool is_centered = false;

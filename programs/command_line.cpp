@@ -145,8 +145,8 @@ void require_elements(const CLI::App& app, std::span<char* const> arguments) {
       const std::string list = joined ? argument.substr(name.size() + 1) : argument;
       const bool empty =
           list.starts_with(',') || list.ends_with(',') || list.find(",,") != std::string::npos;
-      require<ArgumentError>(!empty, "{}: expected a value beside each comma, got {}", name,
-                             list);
+      require<ArgumentError>(!empty, "{}: expected a value before and after each comma, got {}",
+                             name, list);
     }
   }
 }

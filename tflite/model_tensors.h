@@ -1,4 +1,4 @@
-// Where the values of a program are in its model.
+// Tensors of a .tflite model that hold the values of a program.
 #pragma once
 
 #include <cstdint>

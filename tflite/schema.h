@@ -188,7 +188,8 @@ struct ConcatenationOptions {
 struct AddOptions {
   static constexpr uint8_t union_type = 11;
   Activation activation = Activation::None;
-  bool shifts_int16 = true;  ///< scales of INT16 are powers of 2; Micro has multipliers
+  /// True if scales of INT16 are powers of 2; TensorFlow Lite Micro needs multipliers: false.
+  bool shifts_int16 = true;
   static constexpr auto fields() {
     using O = AddOptions;
     return std::tuple{OptionField{0, "fused_activation_function", &O::activation},

@@ -1,4 +1,4 @@
-/* The code of a + b, less their zero points: both brought to one scale, added, brought to y's. */
+/* The code of a + b, minus their zero points: both brought to one scale, added, brought to y's. */
 static inline int32_t @self(int32_t a, int32_t b, const @_sum *t) {
   const int64_t low = t->low - t->zero_point;
   const int64_t high = t->high - t->zero_point;

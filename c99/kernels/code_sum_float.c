@@ -1,4 +1,4 @@
-/* The code of a + b, less their zero points: round(a s_a + b s_b), ties to even. */
+/* The code of a + b, minus their zero points: round(a s_a + b s_b), ties to even. */
 static inline int32_t @self(int32_t a, int32_t b, const @_sum *t) {
   const float low = (float)(t->low - t->zero_point);
   const float high = (float)(t->high - t->zero_point);

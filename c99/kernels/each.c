@@ -1,4 +1,4 @@
-/* y of each x, less its zero point; channels along the last axis. */
+/* y of each x, minus its zero point; channels along the last axis. */
 static void @self(const @X *x, @Y *y, int32_t rows, int32_t channels, int32_t zero_point,
                   const @TO *to) {
   int32_t r, c;

@@ -1,4 +1,4 @@
-/* y[i, j] of the sum over t of a[i, t] b[t, j], both less their zero points, by matrix. */
+/* y[i, j] of the sum over t of a[i, t] b[t, j], both minus their zero points, by matrix. */
 static void @self(const @A *restrict a, const @B *restrict b, @Y *restrict y,
                   const @_matmul *restrict g, const @TO *restrict to) {
   @ACC sum[16];

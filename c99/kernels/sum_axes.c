@@ -1,4 +1,4 @@
-/* y = sums of x, less its zero point, over the axes along which y does not move. */
+/* y = sums of x, minus its zero point, over the axes along which y does not move. */
 static void @self(const @X *restrict x, @ACC *restrict y, int32_t elements, int32_t sums,
                   int32_t zero_point, const @_axis *axes, int32_t count) {
   int32_t i, k;

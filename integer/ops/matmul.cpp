@@ -36,7 +36,7 @@ RowLoop<Term, Acc> row_loop() {
       });
 }
 
-/// Writes codes less their zero point as rows of k terms.
+/// Writes codes minus their zero point as rows of k terms.
 template <class Code, class Term>
 void take_rows(const std::byte* from, int32_t zero, int64_t rows, int64_t row, int64_t k,
                int64_t term, Term* to) {

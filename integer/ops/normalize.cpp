@@ -345,7 +345,7 @@ IntegerKernel Normalize::optimized(const IntegerBinding& b, Epilogue next) const
 namespace {
 
 /// Sets sign, scale and bias of a channel: gamma h + beta = scale (sign h + bias 2^-16), the
-/// bias having at most 30 bits. A gamma that is smaller beside its beta is rounded to its
+/// bias having at most 30 bits. A gamma that is smaller relative to its beta is rounded to its
 /// scale.
 void set_channel(Normalize& op, size_t c, float gamma, float beta, double by) {
   const float least = std::max(std::fabs(beta) * 0x1p-14f, 0x1p-100f);

@@ -21,7 +21,8 @@ struct ProgramPlan {
     bool kept = false;  ///< readable after a run
     /// The node that receives its products while they are in cache; both run as one.
     std::optional<ProgramNodeId> next = std::nullopt;
-    /// Where its scratch lies, of plans for other machines; none where it takes none.
+    /// In plans for other machines: bytes from the start of the arena to its scratch memory;
+    /// empty if it needs none.
     std::optional<int64_t> scratch = std::nullopt;
     bool operator==(const Value&) const = default;
   };
@@ -31,7 +32,7 @@ struct ProgramPlan {
 };
 
 /// Node i runs at time i, together with the node that receives its products. Inputs and
-/// constants lie in the arena for the lifetime of the session. A view shares the memory of its
+/// constants are in the arena for the lifetime of the session. A view shares the memory of its
 /// operand. An op that may run in place takes the memory of operand 0 if no later node reads
 /// it.
 ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
@@ -39,14 +40,14 @@ ProgramPlan plan_program(const IntegerProgram& program, KeptValues kept);
 /// Memory needs of code that is written for another machine.
 struct TargetMemory {
   int64_t alignment = 8;  ///< of buffers in the arena, in bytes
-  /// Returns the bytes that a node needs beside its operands and result. `grid` is that of the
-  /// codes that its sums become while they are computed, or null.
+  /// Returns the bytes that a node needs in addition to its operands and result. `grid` is that
+  /// of the codes that its sums become while they are computed, or null.
   std::function<int64_t(const IntegerNode& node, const CodeGrid* grid)> scratch;
 };
 
 /// Plans code for another machine: outputs are kept, inputs and outputs in f32 and inputs of
-/// indices lie in memory of the caller, constants outside of the arena, and nodes have scratch.
-/// No node takes sums that it would have to keep.
+/// indices are in memory of the caller, constants outside of the arena, and nodes have scratch
+/// memory. Sums that are outputs themselves are not computed together with the node after them.
 ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target);
 
 }  // namespace qtape

@@ -67,7 +67,7 @@ struct Operand : Integers {
   const IntegerValue* value = nullptr;
 
   const Shape& shape() const { return value->type.shape; }
-  /// Code less its zero point.
+  /// Code minus its zero point.
   int64_t difference(int64_t i) const { return (*this)[i] - value->zero_point; }
 };
 

@@ -70,7 +70,7 @@ IntegerKernel at_pairs(const IntegerBinding& b, const Code& code) {
   }};
 }
 
-/// Runs `code` on each pair of codes less their zero points.
+/// Runs `code` on each pair of codes minus their zero points.
 template <class Code>
 IntegerKernel pairs(const IntegerBinding& b, const Code& code) {
   return at_pairs(b, [code, x = operand(b, 0), z = operand(b, 1)](int64_t i, int64_t k) {

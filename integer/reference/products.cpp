@@ -33,7 +33,7 @@ struct Weights {
 
 Buffer differences_of(const Operand& x) { return buffer(x.shape().elements()); }
 
-/// Fills `to` with the codes of x less their zero point.
+/// Fills `to` with the codes of x minus their zero point.
 const std::vector<int64_t>& load(const Operand& x, const Buffer& to) {
   for (size_t i = 0; i < to->size(); ++i) (*to)[i] = x.difference(static_cast<int64_t>(i));
   return *to;

@@ -26,13 +26,14 @@ struct ChannelProducts {
 /// - A chain of sums, differences, products and quotients of a value with constants that differ
 ///   by channel, with AddBias and with BatchNorm, becomes one BatchNorm with constant
 ///   statistics. A chain of equal numbers for all channels becomes an Affine. Sums with a bias
-///   directly after a product stay.
+///   directly after a product are unchanged.
 /// - A BatchNorm that cannot be folded, because no product precedes it or because other nodes
 ///   read the product, gets a depthwise convolution with windows of 1 and weights of 1 as its
 ///   operand.
 ///
-/// `fold_norms` folds all of these norms. In graphs with quantizers, only chains and norms of
-/// which a node has no integers change. Throws GraphError if the constants cannot be evaluated.
+/// `fold_norms` folds all of these norms. In graphs with quantizers, only chains and norms with
+/// a node that has no integer form are changed. Throws GraphError if the constants cannot be
+/// evaluated.
 ChannelProducts channel_products(const Graph& graph, const Parameters& parameters);
 
 /// Gives each BatchNorm that cannot be folded the product that `channel_products` describes,

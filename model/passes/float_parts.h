@@ -32,6 +32,6 @@ void require_no_float_parts(const std::vector<Finding>& parts, std::string_view 
 
 /// The `way_out` for values without codes.
 inline constexpr std::string_view no_floats_beside =
-    "they cannot remain in floats beside quantizers";
+    "they cannot remain in floats next to quantizers";
 
 }  // namespace qtape

@@ -8,8 +8,8 @@
 
 namespace qtape {
 
-/// Returns the node whose values an answer moves, or the Softmax or LogSoftmax of which it is
-/// the largest class.
+/// Returns the node from which ops that keep the order of classes compute an answer; if the
+/// last of them is an ArgMax, the operand of the ArgMax.
 NodeId scores_of(const Graph& graph, NodeId answer);
 
 /// Returns the Softmax and LogSoftmax nodes after which nothing is computed: Reshape, Flatten,
@@ -23,8 +23,8 @@ std::vector<NodeId> last_softmaxes(const Graph& graph);
 /// order, and so its largest class. If there are any, losses are left out as well.
 Graph without_last_softmaxes(const Graph& graph);
 
-/// Returns the operand of the Softmax or LogSoftmax along the last axis that `answer` is, or
-/// that it only names; otherwise `answer`.
+/// If `answer` is a Softmax or LogSoftmax along its last axis, or a view of one with the same
+/// shape, returns the operand of that node; otherwise `answer`.
 NodeId before_softmax(const Graph& graph, NodeId answer);
 
 /// Returns the Sigmoid whose values, perhaps quantized or reshaped, are `answer`; else nullopt.

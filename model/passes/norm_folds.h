@@ -28,7 +28,7 @@ struct NormFold {
   bool has_product() const { return product.index >= 0; }
 };
 
-/// Folding of a norm that would need codes which the weights cannot have.
+/// Thrown if a norm cannot be folded because the weights would need codes out of their range.
 struct LastingNorm : GraphError {
   template <class... Args>
   LastingNorm(NodeId at, fmt::format_string<Args...> text, Args&&... args)

@@ -24,9 +24,11 @@ struct ScoreMask {
   std::vector<ScoreStep> steps = {};  ///< from the scores to the last sum or factor
   std::vector<NodeId> views = {};     ///< the Reshapes between these and the Softmax, in order
   int axis = -1;                      ///< of the Softmax among the axes of the steps
-  std::vector<int64_t> extents = {};  ///< last axes of the scores, those of the next two
-  std::vector<bool> counts = {};      ///< by row-major element: false where it is left out
-  std::vector<float> biases = {};     ///< by element; empty if all are 0
+  /// Extents of the trailing axes of the scores that the mask covers, in which `counts` and
+  /// `biases` are row-major.
+  std::vector<int64_t> extents = {};
+  std::vector<bool> counts = {};   ///< by element: false where it is excluded
+  std::vector<float> biases = {};  ///< by element; empty if all are 0
 
   /// Calls f(first, step, n) for each row along the axis: its elements are first + k * step.
   template <class F>

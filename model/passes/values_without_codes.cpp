@@ -128,14 +128,14 @@ class Refusals {
              name_near(graph_, softmax);
     }
     if (!path.is_mask(sum)) {
-      return "its values are not those of a mask: biases within -1,000 and 1,000 beside values of "
+      return "its values are not those of a mask: biases within -1,000 and 1,000 together with values of "
              "at most -5,000";
     }
     ScoreMask mask;
     return path.finish(mask);
   }
 
-  /// Adds findings for values beside the scores of a Softmax that are a large number times a
+  /// Adds findings for values added to the scores of a Softmax that are a large number times a
   /// value that depends on inputs.
   void computed_masks(NodeId softmax) {
     const NodeId scores = ScorePath(graph_, parameters_, softmax).scores();
@@ -143,7 +143,7 @@ class Refusals {
     for (const NodeId operand : graph_[scores].operands) {
       const NodeId id = before_moves(graph_, operand);
       if (!is_large(graph_, id)) continue;
-      add(id, "no codes hold a mask that depends on inputs beside scores",
+      add(id, "no codes hold both scores and a mask that depends on inputs",
           "subtract a number near the scores, such as 30, or make the mask a constant");
     }
   }

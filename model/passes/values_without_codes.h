@@ -11,11 +11,12 @@
 namespace qtape {
 
 /// Returns a finding for every node that the answers need and whose values have no codes.
-/// Values that a quantizer reads have those of its grid and are not listed:
+/// Operands of quantizers are not among them, because a quantizer clamps them to its grid:
 ///
 /// - a leaf with infinite values, unless it is a mask that `score_mask` returns;
 /// - any other mask that is added to the operand of a Softmax or LogSoftmax;
-/// - a leaf with values from 10,000,000 on beside values up to 1,000 that is added to others;
+/// - a leaf that is added to other values and has magnitudes of 10,000,000 or more and others
+///   of 1,000 or less;
 /// - a number of 5,000 or more times a value that depends on inputs, added to such an operand.
 std::vector<Finding> values_without_codes(const Graph& graph, const Parameters& parameters);
 

@@ -78,8 +78,8 @@ bool OnnxProgram::is_index(ProgramNodeId id) const {
 void OnnxProgram::check_codes(const IntegerValue& value) const {
   if (codes_in_floats() || !value.is_codes() || !is_wide(value.type.dtype)) return;
   check(in_floats(),
-        "ONNX's integer products take codes of 8 bits, these have 16, which only the form "
-        "qdq has, from opset 21 on");
+        "ONNX's integer products take 8-bit codes, got 16 bits: use the form qdq with opset 21 "
+        "or later");
   require<GraphError>(opset >= first_onnx_opset_of_int4,
                       "codes of 16 bits need opset {}, got {}", first_onnx_opset_of_int4,
                       opset);
@@ -284,7 +284,7 @@ std::string OnnxProgram::on_grid(const std::string& x, const CodeGrid& grid) {
   const auto range = quant_range(low, high);
   const bool all = quant_range(0, high - low).has_value();
   check(range.has_value(),
-        "codes less the zero point must be -2^(b-1)..2^(b-1) - 1 or 0..2^b - 1, or narrow: "
+        "codes minus the zero point must be -2^(b-1)..2^(b-1) - 1 or 0..2^b - 1, or narrow: "
         "without the lowest of signed or the highest of unsigned codes; got {}..{}{}",
         low, high, all ? ": qtape calibrate --signed-activations gives codes around 0" : "");
   // FINN reads unsigned codes only after a Relu, which changes nothing here.

@@ -1,4 +1,4 @@
-// Files beside an ONNX model that hold the data of its tensors.
+// Files next to an ONNX model that hold the data of its tensors.
 #pragma once
 
 #include <cstdint>

@@ -108,8 +108,8 @@ bool is_layer(const Graph& graph, NodeId id) {
   return !std::holds_alternative<Input>(graph[origin].op);
 }
 
-/// True for a constant that masks scores. A vector of other numbers beside those of a mask is a
-/// bias, such as that of classes which must not be chosen.
+/// True for a constant that masks scores. A vector of other numbers next to those of a mask is
+/// a bias, such as that of classes which must not be chosen.
 bool is_mask(const OnnxConstant& constant) {
   const std::optional<float> bound = mask_bound(constant.floats);
   if (!bound) return false;

@@ -95,9 +95,10 @@ NodeId OnnxImporter::add_float_parameter(const std::string& read_name, Shape sha
       numbered ? fmt::format("{}.{}", layer, part) : without_ending(name);
   const NodeId id = add_leaf(Parameter{.shape = shape}, wanted, std::move(tensor));
   if (const auto other = leaves_.find(name); other != leaves_.end()) {
-    notes_.push_back(
-        fmt::format("'{}' is read in different layouts: '{}' and '{}' hold it, and train apart",
-                    printable(name), graph_[other->second].label, graph_[id].label));
+    notes_.push_back(fmt::format(
+        "'{}' is read in different layouts: it becomes two parameters, '{}' and '{}', which "
+        "train separately",
+        printable(name), graph_[other->second].label, graph_[id].label));
   }
   leaves_.emplace(name, id);
   return id;

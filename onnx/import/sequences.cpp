@@ -167,8 +167,9 @@ void SequenceOperators::slice() {
                          "a range of axis {} depends on the number of samples", axis);
     const int64_t begin = within((*starts)[k]), end = within((*ends)[k]);
     if (axis == a.batch && keeps_samples((*starts)[k], (*ends)[k])) continue;
-    require<FormatError>(axis != a.batch && begin < end, "it leaves no elements of axis {}",
+    require<FormatError>(axis != a.batch, "it would leave out samples, which are axis {}",
                          axis);
+    require<FormatError>(begin < end, "it leaves no elements of axis {}", axis);
     if (begin == 0 && end == extent) continue;
     a.id = to.add(Slice{.axis = stored_axis(a, axis), .begin = begin, .end = end}, {a.id});
     extent = end - begin;

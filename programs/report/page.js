@@ -46,7 +46,7 @@ function range(values) {
   return [low, high];
 }
 
-// Draws anew whenever the width changes, so that letters keep their size.
+// Draws again whenever the width changes, so that letters keep their size.
 function chart(parent, height, draw) {
   const box = make(parent, "div", {class: "chart"});
   let width = 0;

@@ -251,7 +251,7 @@ TEST_CASE("exported C: files of two exports do not compile together") {
   write_file(folder.file("net.h"), second.files[0].text);
   for (const char* file : {"net.c", "net_test.c"}) {
     CHECK(compiled(folder, "net.o", {"-c", folder.file(file)})
-              .find("net.h is of another export than this file") != std::string::npos);
+              .find("net.h comes from a different export than this file") != std::string::npos);
   }
 }
 

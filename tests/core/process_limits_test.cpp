@@ -117,7 +117,7 @@ TEST_CASE("memory: blocks count while they live, and all together have one limit
     const int64_t least = std::min(machine, memory_limit("").value_or(machine));
     const int64_t bytes = (least - before - (1 << 20)) / alignment * alignment + alignment;
     CHECK(test::error_text<Error>([&] { AlignedBuffer too_large(bytes); })
-              .starts_with(fmt::format("cannot allocate {} bytes beside {} that are in use: ",
+              .starts_with(fmt::format("cannot allocate {} bytes in addition to {} in use: ",
                                        bytes, before + (1 << 20))));
     moved = AlignedBuffer();
     CHECK(AlignedBuffer::in_use() == before);

@@ -293,7 +293,7 @@ TEST_CASE("lint: ratios between grids") {
         "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: not every code can occur; give it fewer bits or a larger scale"}});
   CHECK(
       lint_sum(0.00001, 0.0131, 0.0243) ==
-      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; it is lost beside the other summand: give the sum more bits, or calibrate all three together\n");
+      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; it is lost in the sum with the other summand: give the sum more bits, or calibrate all three together\n");
 }
 
 TEST_CASE("lint: codes of which few remain on another grid") {
@@ -310,8 +310,9 @@ TEST_CASE("lint: codes of which few remain on another grid") {
   };
   CHECK(
       findings_for(1.5) ==
-      "warning: y: about 2 of 256 codes remain; calibrate it again; if its values are small beside "
-      "others on the same grid, as of a Concat, give it more bits or answer both apart");
+      "warning: y: about 2 of 256 codes remain; calibrate it again; if its values are small "
+      "compared with others on the same grid, such as that of a Concat, give it more bits or make "
+      "both separate answers");
   CHECK(findings_for(0.125) == "");
 }
 

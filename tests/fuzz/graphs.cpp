@@ -6,6 +6,7 @@
 #include <string>
 
 #include "qtape/engine/plan_hooks.h"
+#include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/integer/training/exact.h"
 #include "qtape/optim/optimizer.h"

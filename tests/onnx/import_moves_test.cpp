@@ -252,3 +252,22 @@ TEST_CASE("onnx moves: what cannot be moved is refused by its node") {
     refused(model, fmt::format("node 'the {0}' ({0}): {1}", type, text));
   }
 }
+
+TEST_CASE("onnx: slices between transposes, with the samples on axis 1") {
+  const auto sliced = [](int64_t begin, int64_t end, int64_t axis) {
+    OnnxModel model({-1, 3, 2});
+    model.transposed("x", {1, 0, 2}, "steps")
+        .node("Slice", {"steps", ints({begin}), ints({end}), ints({axis})}, {"part"})
+        .transposed("part", {1, 0, 2});
+    return model;
+  };
+  const Numbers x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  CHECK(answer(sliced(1, 3, 0), x, 2) == Numbers{3, 4, 5, 6, 9, 10, 11, 12});
+  CHECK(answer(sliced(-1, 99, 0), x, 2) == Numbers{5, 6, 11, 12});
+  CHECK(answer(sliced(0, 1, 2), x, 2) == Numbers{1, 3, 5, 7, 9, 11});
+  CHECK(answer(sliced(0, 3, 0), x, 2) == x);
+  CHECK(answer(sliced(0, INT64_MAX, 1), x, 2) == x);
+  CHECK(error_of(sliced(2, 2, 0)).find("it leaves no elements of axis 0") != std::string::npos);
+  CHECK(error_of(sliced(1, 9, 1)).find("it would leave out samples, which are axis 1") !=
+        std::string::npos);
+}

@@ -438,9 +438,10 @@ TEST_CASE("onnx: one weight in two layouts is two parameters, which a note says"
                               .with("transB", 1)
                               .node("Relu", {"y2"});
   (void)parse_onnx(model.bytes(), "m.onnx", &notes);
-  CHECK(notes ==
-        std::vector<std::string>{
-            "'w' is read in different layouts: 'w' and 'w.2' hold it, and train apart"});
+  CHECK(
+      notes ==
+      std::vector<std::string>{
+          "'w' is read in different layouts: it becomes two parameters, 'w' and 'w.2', which train separately"});
 }
 
 TEST_CASE("onnx: a weight and its copies by Identity are one parameter") {

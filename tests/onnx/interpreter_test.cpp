@@ -363,7 +363,7 @@ TEST_CASE("onnx interpreter: codes of 16 bits come out of floats as they went in
         test::error_text<GraphError>(
             [&] { (void)to_onnx(program, {.form = OnnxForm::Integer, .opset = 21}); })
             .ends_with(
-                "ONNX's integer products take codes of 8 bits, these have 16, which only the form qdq has, from opset 21 on"));
+                "ONNX's integer products take 8-bit codes, got 16 bits: use the form qdq with opset 21 or later"));
   }
 }
 

@@ -208,7 +208,7 @@ TEST_CASE("qonnx: Quant of activations gives the values of their quantizers") {
 /// True if a reason is one of those listed in the header.
 bool is_known(const std::string& reason) {
   for (const char* known :
-       {"cannot be written: ", "QONNX has no", "codes less the zero point must be",
+       {"cannot be written: ", "QONNX has no", "codes minus the zero point must be",
         "but QONNX's Quant HalfEven", "has no accumulators"}) {
     if (reason.find(known) != std::string::npos) return true;
   }
@@ -282,7 +282,7 @@ std::string written(const CodeGrid& grid) {
   return text.empty() ? error : text;
 }
 
-TEST_CASE("qonnx: codes less their zero point are those of some number of bits") {
+TEST_CASE("qonnx: codes minus their zero point are those of some number of bits") {
   CHECK(written(whole_grid(DType::S8, 0.5)) == "-8");
   CHECK(written(whole_grid(DType::U8, 0.5)) == "8");
   CHECK(written(whole_grid(DType::S16, 0.5)) == "-16");
@@ -294,7 +294,7 @@ TEST_CASE("qonnx: codes less their zero point are those of some number of bits")
   CHECK(written({DType::S8, 0.5, -128, -128, 127}) == "8");
   CHECK(written({DType::U8, 0.5, 128, 0, 255}) == "-8");
   const std::string refusal =
-      "Quantize %1 'q' (%0 'x' f32[1, 3]): codes less the zero point "
+      "Quantize %1 'q' (%0 'x' f32[1, 3]): codes minus the zero point "
       "must be -2^(b-1)..2^(b-1) - 1 or 0..2^b - 1, or narrow: without the lowest of signed or "
       "the highest of unsigned codes; got ";
   CHECK(written({DType::S8, 0.5, 3, -128, 127}) ==

@@ -80,7 +80,7 @@ TEST_CASE("onnx: means of codes of 16 bits are refused") {
   const std::string text = test::error_text<GraphError>([] {
     (void)to_onnx(pooled(DType::S16), {.form = OnnxForm::Qdq, .opset = last_onnx_opset});
   });
-  CHECK(text.ends_with("ONNX adds codes of 8 bits, these have 16"));
+  CHECK(text.ends_with("ONNX adds 8-bit codes, got 16 bits"));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ check "commands in groups" same "Models: Quantization and training: Integers: " 
 check "bits out of range" exits 2 '--weight-bits: expected 0 (float) or 2 to 16, got 17' "$train" --weight-bits 17
 check "one bit" exits 2 '--activation-bits: expected 0 (float) or 2 to 16, got 1' "$train" --activation-bits 1
 check "negative delay" exits 2 '--quantize-after: expected 0 or more, got -1' "$train" --quantize-after -1
-check "a list with an empty element" exits 2 '--layers: expected a value beside each comma, got 8,,4' "$train" --layers 8,,4
-check "a list that ends in a comma" exits 2 '--layers: expected a value beside each comma, got 8,' "$train" --layers=8,
+check "a list with an empty element" exits 2 '--layers: expected a value before and after each comma, got 8,,4' "$train" --layers 8,,4
+check "a list that ends in a comma" exits 2 '--layers: expected a value before and after each comma, got 8,' "$train" --layers=8,
 check "number of more than 64 bits" exits 2 '--seed: expected 0 to 9223372036854775807, got 9223372036854775808' "$train" --seed 9223372036854775808
 check "batch above the data" exits 2 'batch must be in 1..100, the number of training samples, got 101' "$train" --samples 100 --batch 101
 check "missing data" exits 1 "$work/none/" "$train" --data "$work/none"
@@ -39,7 +39,7 @@ check "import of a model" exits 1 "$work/m.json: is JSON, expected an ONNX or Te
 
 # Options without effect are refused.
 check "a seed of no random inputs" exits 2 'qtape: --seed needs --random' "$tool" verify "$work/m.json" --data "$digits" --seed 3
-check "nor to compare" exits 2 '--seed needs --random beside data' "$tool" compare "$work/m.json" "$work/m.json" --data "$digits" --seed 3
+check "nor to compare" exits 2 '--seed needs --random in addition to data' "$tool" compare "$work/m.json" "$work/m.json" --data "$digits" --seed 3
 check "channels of no arrays" exits 2 '--channels requires --input' "$tool" verify "$work/m.json" --data "$digits" --channels First
 check "rounding of steps in float" exits 2 '--requantization needs --arithmetic Exact' "$tool" profile "$work/m.json" --requantization OnnxQdq
 check "threads of a model that does not run" exits 2 '--threads has no effect: only a model, not an integer program, is run, in the form qdq' "$tool" export onnx "$work/m.json" --form integer --threads 1 -o "$work/m.onnx"

@@ -42,7 +42,7 @@ check "export onnx" "$tool" export onnx "$work/p.json" -o "$work/p.onnx" --form 
 "$tool" replay "$work/one.json" --input "$work/x-test.npy" --threads 1 -o "$work/t-test.npy" >/dev/null
 # The logarithm of a product of positive numbers until its weights are negative.
 model "$(parameter a.weight 2), $(product a 1), {\"label\": \"y\", \"op\": \"Log\", \"operands\": [2]}" '[3]' "\"a.weight\": $(tensor 2 074)" >"$work/log.json"
-check "a run that ends in NaN" exits 1 "$work/log.json: the trained model is of no use: the loss was NaN or infinite in all steps of epoch 3; try a tenth of the learning rate (--lr)" "$tool" train "$work/log.json" --float --input "$work/x.npy" --labels "$work/t.npy" --lr 1 --epochs 3 -o "$work/nan.json"
+check "a run that ends in NaN" exits 1 "$work/log.json: the trained model is unusable: the loss was NaN or infinite in all steps of epoch 3; try a tenth of the learning rate (--lr)" "$tool" train "$work/log.json" --float --input "$work/x.npy" --labels "$work/t.npy" --lr 1 --epochs 3 -o "$work/nan.json"
 check "writes no model" test ! -e "$work/nan.json"
 
 model "$(parameter y.weight 2), $(product y 1)" '[2]' "\"y.weight\": $(tensor 2 074)" >"$work/start.json"

@@ -201,7 +201,7 @@ TEST_CASE("tflite models: weights of codes for values in floats become floats") 
   CHECK(answer(b.imported(&notes), {{1, 2}}) == Numbers{-0.5f, 2.75f});
   CHECK(notes ==
         Texts{"codes of weights that become floats, since TensorFlow Lite quantizes the other "
-              "operand anew in each run: 'w'"});
+              "operand again in each run: 'w'"});
 }
 
 TEST_CASE("tflite models: names in use get a number, tensors without a name their index") {

@@ -149,7 +149,7 @@ NodeId ModelReader::weights(const ProductWeights& weights) {
   if (view_.input(0).type == TfliteType::Float32) {
     notes_.add(
         "codes of weights that become floats, since TensorFlow Lite quantizes the other "
-        "operand anew in each run",
+        "operand again in each run",
         fmt::format("'{}'", printable(view_.input(1).name)));
     return id;
   }

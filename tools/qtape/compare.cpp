@@ -169,7 +169,7 @@ Command add_compare(CLI::App& app) {
   add_option(compare, "--seed", o->seed, "seed of the random inputs", {.low = 0});
   return {&compare, [o, &compare] {
             programs::refuse_useless(compare, o->data.given() && !o->random,
-                                     "needs --random beside data", {"--seed"});
+                                     "needs --random in addition to data", {"--seed"});
             return qtape::tool::compare(*o) ? 0 : 1;
           }};
 }

@@ -25,7 +25,7 @@ class TargetCheck {
     targets_ = targets_of(set, names);
   }
 
-  /// Throws ArgumentError for labels of samples that are no classes of their answer, or of any
+  /// Throws ArgumentError for labels of samples that are not classes of their answer, or of any
   /// answer that they may belong to.
   void require_classes(size_t index) const {
     if (column(index).classes == 0) return;
@@ -93,14 +93,15 @@ class TargetCheck {
     std::ranges::copy(answer.sample.extents(), std::back_inserter(extents));
     return Shape(extents);
   }
-  /// True for integers that would be labels of places if the channels of the answer were last.
+  /// True for integers that would be labels of positions if the channels of the answer were
+  /// last.
   static bool needs_last(const data::Column& target, const data::WantedInput& answer) {
     return answer.channels_first && !is_float(target.sample.dtype) &&
            target.sample.shape.rank() + 1 == answer.sample.rank();
   }
 
-  /// True for the values or classes of an answer. Throws ArgumentError for labels of places
-  /// that are no classes.
+  /// True for the values or classes of an answer. Throws ArgumentError for labels of positions
+  /// that are not classes.
   bool is_of_answer(size_t index) const {
     const data::Column& target = column(index);
     for (const data::WantedInput& answer : needs_.answers) {
@@ -114,7 +115,7 @@ class TargetCheck {
     return needs_.answers.empty();
   }
 
-  /// Throws ArgumentError for labels of places that are none of `classes`.
+  /// Throws ArgumentError for labels of positions that are none of `classes`.
   void require_places(size_t index, int64_t classes) const {
     std::vector<int32_t> labels(static_cast<size_t>(column(index).sample.elements()));
     for (int64_t sample = 0; sample < set_.size(); ++sample) {
@@ -130,17 +131,18 @@ class TargetCheck {
   [[noreturn]] void refuse(const data::Column& target) const {
     std::string expected;
     for (const data::WantedInput& answer : needs_.answers) {
-      require<ArgumentError>(!needs_last(target, answer),
-                             "{} has labels of places, and the channels of '{}' are first, as "
-                             "with --layout nchw: labels need them last, as with nhwc",
-                             place_, printable(answer.name));
+      require<ArgumentError>(
+          !needs_last(target, answer),
+          "{} has labels of positions, and the channels of '{}' are first, as "
+          "with --layout nchw: labels need them last, as with nhwc",
+          place_, printable(answer.name));
       expected += fmt::format("{}'{}' {}", expected.empty() ? "" : " or ", answer.name,
                               to_string(TensorType{DType::F32, answer.sample}));
     }
     require<ArgumentError>(
         target.classes == 0,
         "{} has a label for each sample, expected an answer with one axis of "
-        "classes, or values or labels of places for {}",
+        "classes, or values or labels of positions for {}",
         place_, expected);
     fail<ArgumentError>(
         "{} has {} for each sample, expected one integer, or the values of an "

@@ -131,8 +131,8 @@ void note_narrow_columns(const Model& model, const data::Dataset& set, int64_t s
     const auto worst = std::ranges::max_element(errors);
     console::print(
         "input '{}': its quantizer, of scale {:.3g}, changes {} of {} columns by more than {:.0f} % "
-        "of their standard deviation, most column {} ({:.0f} %): give columns similar ranges "
-        "before the model, or its input more bits\n",
+        "of their standard deviation, most column {} ({:.0f} %): scale the columns to similar "
+        "ranges before the model, or give the input more bits\n",
         printable(input.label), qparams.scale, count, errors.size(), 100 * limit,
         worst - errors.begin(), 100 * *worst);
   }

@@ -16,7 +16,7 @@ namespace qtape::tool {
 
 /// Reads a model, an ONNX model, which has a name that ends in `.onnx`, or a `.tflite` model as
 /// a model; prints a line for each property that it does not keep. `files` receives the files
-/// beside an ONNX model that hold its data. Throws IoError or FormatError, both beginning with
+/// next to an ONNX model that hold its data. Throws IoError or FormatError, both beginning with
 /// the path.
 SavedModel read_model(const std::string& path, programs::OutputFiles& files);
 

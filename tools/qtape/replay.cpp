@@ -68,7 +68,7 @@ NamedTensors answers_to(const ReplayOptions& options, AnyFile& file,
 }
 
 /// Warns of quantizers of activations that observed nothing and take scales from each batch, so
-/// that an answer depends on the samples beside it.
+/// that an answer depends on the other samples of its batch.
 void say_without_scales(const SavedModel& model) {
   std::vector<NodeId> found;
   const std::vector<bool> constant = constant_nodes(model.graph);

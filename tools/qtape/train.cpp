@@ -157,8 +157,8 @@ void note(const std::optional<MetricScore>& found, TrainReport& report,
   if (found->metric == MetricKind::Accuracy) accuracy = found->value;
 }
 
-/// Throws ArgumentError for given options that have no effect without another one, or beside
-/// it.
+/// Throws ArgumentError for given options that have no effect without another one, or together
+/// with it.
 void refuse_useless(const TrainCommand& command) {
   using programs::refuse_useless;
   const CLI::App& line = *command.line;

@@ -34,11 +34,10 @@ void require_finite_losses(const FitResult& result, const data::Dataset& dataset
         result.skipped_batches, data::first_non_finite(dataset));
   if (result.epochs.empty()) return;
   const EpochResult& last = result.epochs.back();
-  check(
-      !std::isnan(last.loss),
-      "the trained model is of no use: the loss was NaN or infinite in all steps of epoch {}; "
-      "try a tenth of the learning rate (--lr){}",
-      last.epoch, data::first_non_finite(dataset));
+  check(!std::isnan(last.loss),
+        "the trained model is unusable: the loss was NaN or infinite in all steps of epoch {}; "
+        "try a tenth of the learning rate (--lr){}",
+        last.epoch, data::first_non_finite(dataset));
 }
 
 void say_if_worse(const TrainReport& report) {
@@ -55,7 +54,7 @@ void say_small_rates(const std::map<std::string, double>& rates) {
   const auto least =
       std::ranges::min_element(rates, {}, [](const auto& each) { return each.second; });
   console::print(
-      "{} with small values, whose steps are smaller too: least '{}', times {:.2g}\n",
+      "{} with small values learn at a lower rate: the lowest is that of '{}', times {:.2g}\n",
       counted(std::ssize(rates), "parameter"), printable(least->first), least->second);
 }
 

@@ -27,8 +27,8 @@ void show_progress(std::string_view what, int64_t done, int64_t all);
 struct LevelScores {
   MetricKind metric = MetricKind::Accuracy;
   std::map<Level, double> scores = {};
-  /// For labels: the number of samples with a predicted class, of any place, that differs from
-  /// that of L2; for L0 from that of L1, if both run.
+  /// For labels: the number of samples with a predicted class, of any position, that differs
+  /// from that of L2; for L0 from that of L1, if both run.
   std::map<Level, int64_t> seen_differently = {};
 };
 

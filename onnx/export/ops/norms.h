@@ -72,7 +72,7 @@ std::vector<int64_t> set_axes(const integer::Normalize& op, int rank) {
   return axes;
 }
 
-/// Adds d and v of each set of the codes less their zero point, in s64.
+/// Adds d and v of each set of the codes minus their zero point, in s64.
 std::pair<std::string, std::string> deviations(const integer::Normalize& op, OnnxProgram& p,
                                                const std::string& q) {
   const Wide w{p};

@@ -182,7 +182,7 @@ inline Written write(const integer::Pad& op, OnnxProgram& p) {
 inline Written write(const integer::MeanPool& op, OnnxProgram& p) {
   IntegerValue codes = p.in(0);
   check(!p.codes_in_floats(), "QONNX has no means of codes that round");
-  check(!p.is_wide(codes.type.dtype), "ONNX adds codes of 8 bits, these have 16");
+  check(!p.is_wide(codes.type.dtype), "ONNX adds 8-bit codes, got 16 bits");
   codes.zero_point = 0;
   const bool one = codes.type.shape.rank() == 3;
   const Pool pool = op.pool(codes.type.shape);

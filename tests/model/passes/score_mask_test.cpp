@@ -115,7 +115,7 @@ TEST_CASE("score mask: masks before a LogSoftmax are refused") {
 
 TEST_CASE("score mask: summands that are no masks stay, infinite ones are refused") {
   const std::string values =
-      "its values are not those of a mask: biases within -1,000 and 1,000 beside values of at "
+      "its values are not those of a mask: biases within -1,000 and 1,000 together with values of at "
       "most -5,000";
   const std::vector<std::pair<MaskRow, std::string>> rows = {
       {{{0, -99, 0, 0}, {4}}, ""},
@@ -216,9 +216,10 @@ TEST_CASE("score mask: masks that depend on inputs are refused") {
     const RewrittenLayers made = rewrite_layers(net.graph, Parameters(net.graph, 1));
     REQUIRE(made.refused.size() == (factor == 30 ? 0 : 1));
     if (factor == 30) continue;
-    CHECK(to_string(made.refused[0]) ==
-          "error: mask: no codes hold a mask that depends on inputs beside scores; subtract a "
-          "number near the scores, such as 30, or make the mask a constant");
+    CHECK(
+        to_string(made.refused[0]) ==
+        "error: mask: no codes hold both scores and a mask that depends on inputs; subtract a "
+        "number near the scores, such as 30, or make the mask a constant");
   }
 }
 
