@@ -14,6 +14,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/float_environment.h"
+#include "qtape/core/whole_write.h"
 #include "qtape/integer/program/signed_codes.h"
 #include "qtape/io/files.h"
 
@@ -163,6 +164,7 @@ void write_c(const std::string& folder, const CExport& exported) {
     paths.push_back((fs::path(folder) / file.name).string());
     require_writable(paths.back());
   }
+  const WholeWrite whole;
   const Beside beside(folder, exported.files);
   for (size_t i = 0; i < paths.size(); ++i) {
     write_for(paths[i], beside.file(i), exported.files[i]);

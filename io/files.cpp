@@ -12,6 +12,7 @@
 #include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
 #include "qtape/core/printable.h"
+#include "qtape/core/whole_write.h"
 #include "qtape/io/descriptor.h"
 
 namespace qtape {
@@ -176,6 +177,7 @@ std::string written_path(const std::string& path) {
 void write_file(const std::string& path, std::string_view content) {
   if (is_special(path)) return write_special(path, content);
   during("writing", path, [&] {
+    const WholeWrite whole;
     const std::string target = written_path(path);
     const std::string partial = partial_of(target);
     write_and_rename(open_partial(target, partial), target, partial, content);
@@ -210,6 +212,7 @@ void require_writable(const std::string& path) {
   std::error_code unknown;  // for a name that is too long; the next line reports it
   if (std::filesystem::is_directory(target, unknown)) fail_io(target, "write", EISDIR);
   const std::string partial = partial_of(target);
+  const WholeWrite whole;
   const Descriptor file = open_partial(target, partial);
   ::unlink(partial.c_str());
 }

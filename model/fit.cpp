@@ -70,6 +70,7 @@ class Run {
     }
     set_metric();
     if (ranks_.count() > 1) ranks_.require_equal(facts_of(model, dataset, options, sections()));
+    if (options.interruptible) interruption_.emplace();
     if (!options.report.empty() && ranks_.leads()) {
       tape_.set_timing(true);
       recorder_.emplace(options.report, model, dataset, tape_, options.batch);
@@ -147,8 +148,6 @@ class Run {
 
   /// Runs all remaining steps, or those until the run is ended.
   void train() {
-    std::optional<console::Interruption> interruption;
-    if (options_.interruptible) interruption.emplace();
     std::optional<console::ProgressDisplay> display;
     if (options_.progress && ranks_.leads()) display.emplace(step_, options_.loss_digits);
     if (display && step_ == steps_) display->finished(options_.epochs);
@@ -171,7 +170,7 @@ class Run {
       const bool epoch_ends = step_ % order_.per_epoch() == 0;
       if (epoch_ends) finish_epoch(display);
       done = epoch_ends && ranks_.any(exhausted());
-      const int signal = ranks_.largest(interruption ? interruption->signal() : 0);
+      const int signal = ranks_.largest(interruption_ ? interruption_->signal() : 0);
       result_.stopped = signal != 0 || ranks_.any(options_.stop && options_.stop());
       done = done || result_.stopped;
       const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
@@ -373,6 +372,7 @@ class Run {
   std::optional<Teacher> teacher_;
   std::optional<OscillationControl> oscillations_;
   std::optional<Evaluator> evaluator_;
+  std::optional<console::Interruption> interruption_;  // outlives the files that it locks
   std::optional<Recorder> recorder_;
   Metric metric_;
   std::optional<Section> best_values_;  // values of the best epoch, if they are to be restored

@@ -10,6 +10,7 @@
 
 #include "qtape/core/error.h"
 #include "qtape/core/out_of_memory.h"
+#include "qtape/core/whole_write.h"
 #include "qtape/programs/console/interruption.h"
 #include "qtape/programs/console/standard_output.h"
 #include "qtape/programs/console/terminal.h"
@@ -64,6 +65,7 @@ int report_failure(const char* name, const std::exception& error) {
 
 int detail::run_program(const char* name, const std::function<int()>& body) {
   prepare_standard_streams();
+  end_after_writes();
   (void)std::snprintf(running, sizeof running, "%s", name);
   if (default_end == nullptr) default_end = std::set_terminate(end);
   try {

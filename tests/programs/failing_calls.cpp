@@ -1,5 +1,7 @@
 // Loaded before a program by LD_PRELOAD: one of its calls after main has begun fails.
-//   FAILING_KIND    memory: allocations; files: calls that open, read, write, sync, rename, map
+//   FAILING_KIND    memory: allocations; files: calls that open, read, write, sync, rename,
+//   map;
+//                   signal: these succeed, and SIGTERM arrives in one of them
 //   FAILING_CALL    the number of the call that fails, from 1; 0: none
 //   FAILING_REPORT  a file that gets the name of the function that failed, or at the end of a
 //                   program in which none did, the number of calls
@@ -15,6 +17,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -27,6 +30,7 @@ std::atomic<bool> in_main{false};
 std::atomic<bool> failed{false};
 std::atomic<long> calls{0};
 bool memory = false;
+bool signals = false;
 long failing = 0;
 const char* report = nullptr;
 FILE* paths = nullptr;
@@ -81,6 +85,10 @@ bool fails(bool of_memory, const char* function, int error) {
   if (number != failing) return false;
   failed = true;
   write_report(function);
+  if (signals) {
+    (void)::raise(SIGTERM);
+    return false;
+  }
   errno = error;
   return true;
 }
@@ -106,6 +114,7 @@ int failing_main(int argc, char** argv, char** environment) {
   report = std::getenv("FAILING_REPORT");
   const char* kind = std::getenv("FAILING_KIND");
   memory = kind != nullptr && std::strcmp(kind, "memory") == 0;
+  signals = kind != nullptr && std::strcmp(kind, "signal") == 0;
   if (const char* file = std::getenv("FAILING_PATHS")) paths = std::fopen(file, "w");
   // Compilers and other programs that this one starts are not what is tested.
   ::unsetenv("LD_PRELOAD");
