@@ -23,7 +23,8 @@ Samples with_shape(Samples values, const Shape& shape);
 bool is_of(const std::string& name, const WantedInput& each,
            const std::vector<WantedInput>& wanted);
 
-/// Orders of channels in which the samples of an array fit the network.
+/// Orders of channels in which the samples of an array fit the network: Both, or the order that
+/// alone fits; AsTheyAre also if none does.
 enum class ChannelFit : uint8_t { AsTheyAre, ChannelsFirst, Both };
 
 /// An array of samples that becomes a column.

@@ -219,7 +219,7 @@ class ProgramLinter {
         fmt::format("{}{} up to {}, times {:.3g}, round to 0: every code is the zero point",
                     of_channels(channels), noun(), reach, ratio),
         all ? "calibrate it again: its scale is too large"
-            : "if they matter next to the other channels, give it more bits");
+            : "if they matter compared with the other channels, give it more bits");
   }
 
   /// Reports codes of which few remain on a grid with many more.
@@ -272,7 +272,7 @@ class ProgramLinter {
         add(Severity::Warning,
             fmt::format("summand {} is at most {:.2g} of a step of the sum",
                         name(operand_id(k)), steps),
-            "it is lost in the sum with the other summand: give the sum more bits, or calibrate all three "
+            "it hardly changes the sum: give the sum more bits, or calibrate all three "
             "together");
       }
       q = std::lcm(q, denominator_of(ratio));

@@ -71,11 +71,7 @@ class Run {
     set_metric();
     if (ranks_.count() > 1) ranks_.require_equal(facts_of(model, dataset, options, sections()));
     if (options.interruptible) interruption_.emplace();
-    if (!options.report.empty() && ranks_.leads()) {
-      tape_.set_timing(true);
-      recorder_.emplace(options.report, model, dataset, tape_, options.batch);
-      recorder_->set_plan(steps_, metric_);
-    }
+    if (!options.report.empty() && ranks_.leads()) open_record(dataset);
   }
 
   FitResult run() {
@@ -116,6 +112,12 @@ class Run {
   }
 
  private:
+  void open_record(const data::Dataset& dataset) {
+    tape_.set_timing(true);
+    recorder_.emplace(options_.report, model_, dataset, tape_, options_.batch);
+    recorder_->set_plan(steps_, metric_);
+  }
+
   void set_metric() {
     if (options_.metric) {
       require<ArgumentError>(options_.metric->measure != nullptr,

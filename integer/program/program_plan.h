@@ -47,7 +47,8 @@ struct TargetMemory {
 
 /// Plans code for another machine: outputs are kept, inputs and outputs in f32 and inputs of
 /// indices are in memory of the caller, constants outside of the arena, and nodes have scratch
-/// memory. Sums that are outputs themselves are not computed together with the node after them.
+/// memory. Sums that are outputs, or that several nodes read, are not computed together with
+/// the node after them.
 ProgramPlan plan_program(const IntegerProgram& program, const TargetMemory& target);
 
 }  // namespace qtape

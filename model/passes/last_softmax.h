@@ -8,8 +8,9 @@
 
 namespace qtape {
 
-/// Returns the node from which ops that keep the order of classes compute an answer; if the
-/// last of them is an ArgMax, the operand of the ArgMax.
+/// Returns the node before the Reshape, Flatten, Transpose, Cast and quantizers that lead to an
+/// answer; if it is an ArgMax along the axis of the Softmax or LogSoftmax that it reads, its
+/// operand.
 NodeId scores_of(const Graph& graph, NodeId answer);
 
 /// Returns the Softmax and LogSoftmax nodes after which nothing is computed: Reshape, Flatten,
@@ -23,8 +24,9 @@ std::vector<NodeId> last_softmaxes(const Graph& graph);
 /// order, and so its largest class. If there are any, losses are left out as well.
 Graph without_last_softmaxes(const Graph& graph);
 
-/// If `answer` is a Softmax or LogSoftmax along its last axis, or a view of one with the same
-/// shape, returns the operand of that node; otherwise `answer`.
+/// If `answer` is a Softmax or LogSoftmax along its last axis of more than one element, or a
+/// Reshape or Flatten of one to the same shape, returns the operand of that node; otherwise
+/// `answer`.
 NodeId before_softmax(const Graph& graph, NodeId answer);
 
 /// Returns the Sigmoid whose values, perhaps quantized or reshaped, are `answer`; else nullopt.

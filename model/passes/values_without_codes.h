@@ -11,7 +11,7 @@
 namespace qtape {
 
 /// Returns a finding for every node that the answers need and whose values have no codes.
-/// Operands of quantizers are not among them, because a quantizer clamps them to its grid:
+/// Values that only quantizers read are not among them:
 ///
 /// - a leaf with infinite values, unless it is a mask that `score_mask` returns;
 /// - any other mask that is added to the operand of a Softmax or LogSoftmax;

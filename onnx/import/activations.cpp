@@ -85,11 +85,10 @@ Graph with_activations(const Graph& graph, const std::map<std::string, Tensor>& 
   Graph result = activations.run();
   const int64_t all = activations.relus() + activations.clamps();
   if (all > 0 && notes != nullptr) {
-    notes->push_back(fmt::format(
-        "{} that quantizers with codes from 0 on imply become nodes: {} Relu and {} Clamp "
-        "from 0 to 6",
-        all == 1 ? "1 activation" : fmt::format("{} activations", all), activations.relus(),
-        activations.clamps()));
+    notes->push_back(
+        fmt::format("quantizers with codes from 0 on imply activations, which become nodes: {} "
+                    "Relu and {} Clamp from 0 to 6",
+                    activations.relus(), activations.clamps()));
   }
   return result;
 }

@@ -140,7 +140,7 @@ class Finder {
     return true;
   }
 
-  /// Matches d / sqrt(mean d^2 + eps) that ends at node i, where d may be x less its mean.
+  /// Matches d / sqrt(mean d^2 + eps) that ends at node i, where d may be x minus its mean.
   std::optional<Norm> quotient(int i) const {
     Norm norm{.type = "RMSNormalization"};
     const OnnxNode end = node(i);
@@ -154,7 +154,7 @@ class Finder {
     return norm;
   }
 
-  /// Makes a layer norm of a norm whose operand is x less its mean.
+  /// Makes a layer norm of a norm whose operand is x minus its mean.
   void center(Norm& norm) const {
     const auto at = producers_.find(norm.x);
     if (at == producers_.end() || !is(at->second, "Sub")) return;

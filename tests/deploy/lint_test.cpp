@@ -293,7 +293,7 @@ TEST_CASE("lint: ratios between grids") {
         "warning: y.quantized: in all 3 channels, accumulators are up to 1.3e+03 steps apart: not every code can occur; give it fewer bits or a larger scale"}});
   CHECK(
       lint_sum(0.00001, 0.0131, 0.0243) ==
-      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; it is lost in the sum with the other summand: give the sum more bits, or calibrate all three together\n");
+      "warning: y.quantized: summand a.quantized is at most 0.052 of a step of the sum; it hardly changes the sum: give the sum more bits, or calibrate all three together\n");
 }
 
 TEST_CASE("lint: codes of which few remain on another grid") {

@@ -64,8 +64,8 @@ Model depthwise() {
   return {y, loss::mean_squared_error(y), 7};
 }
 
-// Gradients of norms and of softmax do not lie on a grid, so no product computes them further:
-// below are inputs alone. Their own loops sum in one order on all processors.
+// The gradient of a norm is not on a grid, so no product computes it further: below it is an
+// input. Its loops sum in one order on all processors.
 Model norm() {
   Network net;
   const Value x = on_grid(net.input("x", {4, 4, 2}));
@@ -74,6 +74,7 @@ Model norm() {
   return {y, loss::mean_squared_error(y), 8};
 }
 
+// Only the forward pass of the softmax, as below it are inputs alone.
 Model attention() {
   Network net;
   const Value x = on_grid(reshape(net.input("x", {4, 4, 2}), {4, 8}));

@@ -116,7 +116,7 @@ TEST_CASE("graph: one that was moved from has no nodes and no batch") {
   CHECK(graph.batch() == 5);
 }
 
-TEST_CASE("graph: with_batch infers every node anew") {
+TEST_CASE("graph: with_batch infers every node again") {
   const test::Classifier c = test::make_classifier();
   CHECK(c.graph.batch() == 32);
   const Graph other = c.graph.with_batch(5);

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "qtape/core/error.h"
 #include "qtape/io/files.h"
-#include "qtape/tests/support/conformance.h"
-#include "qtape/tests/support/integer_nets.h"
 
 namespace qtape::fuzz {
 
@@ -28,18 +26,16 @@ inline std::vector<std::string> files(const std::string& folder,
   return paths;
 }
 
-/// Returns `write(program)` of small integer programs that contain every op, without programs
-/// that it refuses.
-template <class Write>
-std::vector<std::string> written_programs(const Write& write) {
-  std::vector<std::string> texts;
-  for (const test::ConformanceCase& each : test::conformance_cases()) {
-    try {
-      texts.push_back(write(each.program));
-    } catch (const Error&) {
-    }
+/// True for graphs and programs that run in a moment.
+/// `type_of` is that of a node's value.
+template <class Nodes, class TypeOf>
+bool is_small(const Nodes& nodes, const TypeOf& type_of) {
+  int64_t elements = 0;
+  for (const auto& node : nodes) {
+    elements += type_of(node).shape.elements();
+    if (elements > 20000) return false;
   }
-  return texts;
+  return true;
 }
 
 }  // namespace qtape::fuzz

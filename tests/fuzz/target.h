@@ -10,8 +10,11 @@
 
 namespace qtape::fuzz {
 
-/// A function of arbitrary bytes. Each source of this folder defines one, which registers
-/// itself; scripts/fuzz and tests/fuzz/seeds_test.cpp run all of them.
+/// A difference, or an error for bytes that the library must accept.
+using Finding = std::logic_error;
+
+/// A function of arbitrary bytes. Each source of tests/fuzz/targets defines one, which
+/// registers itself; scripts/fuzz and tests/fuzz/seeds_test.cpp run all of them.
 class Target {
  public:
   /// `source` is the name of the source. Errors that `read` throws are expected; any other
@@ -48,18 +51,18 @@ class Target {
 };
 
 /// Ends a target with a finding unless `equal` is true.
-inline void require_equal(bool equal, const std::string& text = "a difference") {
-  if (!equal) throw std::logic_error(text);
+inline void require_equal(bool equal) {
+  if (!equal) throw Finding("a difference");
 }
 
-/// Returns the result of `read()`; an Error is a finding here, as for a file of the library's
-/// own.
+/// Returns the result of `read()`, in which an Error is a finding: it reads what the library
+/// has written.
 template <class Read>
 auto accepted(const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
-    throw std::logic_error(error.what());
+    throw Finding(error.what());
   }
 }
 

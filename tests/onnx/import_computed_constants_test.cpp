@@ -1,5 +1,9 @@
-// Constants that nodes compute from others, and patterns that become one op.
+// Constants that nodes compute from others, and patterns of several nodes.
 #include <doctest/doctest.h>
+
+#include <span>
+#include <utility>
+#include <variant>
 
 #include "qtape/tests/onnx/onnx_model.h"
 
@@ -33,6 +37,15 @@ OnnxModel model_of(const Computed& row) {
   return answered(model, "c", row.integers);
 }
 
+void check_values(std::span<const Computed> rows) {
+  for (const Computed& row : rows) {
+    CAPTURE(row.type);
+    CAPTURE(row.values[0]);
+    const std::vector<double> wanted(row.values.begin(), row.values.end());
+    check_close(answer(model_of(row), Numbers(row.values.size()), 1), wanted, 2e-7);
+  }
+}
+
 onnx::TensorProto row_of(const Numbers& values) { return floats({std::ssize(values)}, values); }
 
 const onnx::TensorProto matrix = floats({2, 3}, {1, -2, 3, 4, 5, -6});
@@ -62,12 +75,7 @@ TEST_CASE("onnx constants: arithmetic and functions") {
       {"Atan", {row_of({0, 1})}, {0, 0.785398163397f}},
       {"Clip", {row_of({-3, 0.5f, 8}), number(-1), number(6)}, {-1, 0.5f, 6}},
       {"Not", {codes({2}, {0, 1}, onnx::TensorProto::BOOL)}, {1, 0}, true}};
-  for (const Computed& row : rows) {
-    CAPTURE(row.type);
-    CAPTURE(row.values[0]);
-    const std::vector<double> wanted(row.values.begin(), row.values.end());
-    check_close(answer(model_of(row), Numbers(row.values.size()), 1), wanted, 2e-7);
-  }
+  check_values(rows);
 }
 
 TEST_CASE("onnx constants: comparisons select") {
@@ -98,12 +106,7 @@ TEST_CASE("onnx constants: reductions") {
       {"ReduceMax", {counts}, {4, 5}, true, {{"keepdims", 0}, {"axes", Extents{0}}}},
       {"ReduceMin", {counts}, {-3, 4}, true, {{"keepdims", 0}, {"axes", Extents{1}}}},
       {"ReduceProd", {counts}, {-6, 20}, true, {{"keepdims", 0}, {"axes", Extents{1}}}}};
-  for (const Computed& row : rows) {
-    CAPTURE(row.type);
-    CAPTURE(row.values[0]);
-    const std::vector<double> wanted(row.values.begin(), row.values.end());
-    check_close(answer(model_of(row), Numbers(row.values.size()), 1), wanted, 2e-7);
-  }
+  check_values(rows);
   refused(model_of({"ReduceMean", {counts}, {1, 2}, true}),
           "node 'the ReduceMean' (ReduceMean): ReduceMean of integers is not supported");
 }
@@ -211,21 +214,32 @@ TEST_CASE("onnx patterns: local response norms over channels") {
   check_close(answer(model(false), x, 1), wanted);
 }
 
-TEST_CASE("onnx: constants of every type of elements") {
-  const auto typed = [](int32_t type, const Extents& values, const Numbers& wanted) {
-    OnnxModel model({-1, 2});
-    model.constant("c", codes({2}, values, type));
-    const bool floating = type == onnx::TensorProto::FLOAT16;
-    CHECK(answer(answered(model, "c", !floating), Numbers(2), 1) == wanted);
-  };
+TEST_CASE("onnx: constants of each type of elements") {
   using Proto = onnx::TensorProto;
-  typed(Proto::INT16, {-5, 300}, {-5, 300});
-  typed(Proto::UINT16, {5, 60000}, {5, 60000});
-  typed(Proto::INT8, {-5, 100}, {-5, 100});
-  typed(Proto::UINT8, {5, 200}, {5, 200});
-  typed(Proto::BOOL, {0, 1}, {0, 1});
-  typed(Proto::INT32, {-5, 70000}, {-5, 70000});
-  typed(Proto::FLOAT16, {0x3c00, 0xc000}, {1, -2});
+  const auto read = [](const Proto& tensor, bool integers) {
+    OnnxModel model({-1, 2});
+    model.constant("c", tensor);
+    return answer(answered(model, "c", integers), Numbers(2), 1);
+  };
+  const auto integers = [&](int32_t type, const Extents& values) {
+    return read(codes({2}, values, type), true);
+  };
+  CHECK(integers(Proto::INT64, {-5, 70000}) == Numbers{-5, 70000});
+  CHECK(integers(Proto::INT32, {-5, 70000}) == Numbers{-5, 70000});
+  CHECK(integers(Proto::INT16, {-5, 300}) == Numbers{-5, 300});
+  CHECK(integers(Proto::UINT16, {5, 60000}) == Numbers{5, 60000});
+  CHECK(integers(Proto::INT8, {-5, 100}) == Numbers{-5, 100});
+  CHECK(integers(Proto::UINT8, {5, 200}) == Numbers{5, 200});
+  CHECK(integers(Proto::BOOL, {0, 1}) == Numbers{0, 1});
+  CHECK(integers(onnx_int4, {-8, 7}) == Numbers{-8, 7});
+  CHECK(integers(onnx_uint4, {1, 15}) == Numbers{1, 15});
+  CHECK(read(codes({2}, {0x3c00, 0xc000}, Proto::FLOAT16), false) == Numbers{1, -2});
+  Proto wide = codes({2}, {}, Proto::UINT32);
+  for (const uint64_t each : {7U, 70000U}) wide.add_uint64_data(each);
+  CHECK(read(wide, true) == Numbers{7, 70000});
+  Proto exact = codes({2}, {}, Proto::DOUBLE);
+  for (const double each : {0.5, -3.0}) exact.add_double_data(each);
+  CHECK(read(exact, false) == Numbers{0.5f, -3});
 }
 
 TEST_CASE("onnx: a constant condition selects a branch") {
@@ -234,16 +248,16 @@ TEST_CASE("onnx: a constant condition selects a branch") {
     made.constant("condition", codes({}, {condition ? 1 : 0}, onnx::TensorProto::BOOL));
     made.node("If", {"condition"});
     onnx::NodeProto& node = made.last();
-    for (const auto& [name, type, output] :
-         {std::tuple{"then_branch", "Relu", "a"}, std::tuple{"else_branch", "Neg", "a"}}) {
+    for (const auto& [name, type] :
+         {std::pair{"then_branch", "Relu"}, std::pair{"else_branch", "Neg"}}) {
       auto& attribute = *node.add_attribute();
       attribute.set_name(name);
       attribute.set_type(onnx::AttributeProto::GRAPH);
       onnx::NodeProto& inner = *attribute.mutable_g()->add_node();
       inner.set_op_type(type);
       inner.add_input("x");
-      inner.add_output(output);
-      attribute.mutable_g()->add_output()->set_name(output);
+      inner.add_output("a");
+      attribute.mutable_g()->add_output()->set_name("a");
     }
     return made;
   };

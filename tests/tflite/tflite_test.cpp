@@ -170,7 +170,7 @@ TEST_CASE("tflite: programs that TensorFlow Lite Micro does not compute are refu
   means.add(pool, "pool");
   CHECK(error_text<GraphError>([&] { (void)to_tflite(means.finished()); }) ==
         "MeanPool 'pool': rounds means of unsigned codes, halves away from the code 0, but "
-        "TensorFlow Lite Micro those of codes less 128; expected signed codes");
+        "TensorFlow Lite Micro those of codes minus 128; expected signed codes");
   CHECK(error_text<GraphError>([&] {
           (void)to_tflite(IntegerProgram(Requantization::OnnxQdq));
         }).find("expected DoubleRounding") != std::string::npos);

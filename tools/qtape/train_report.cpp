@@ -54,7 +54,7 @@ void say_small_rates(const std::map<std::string, double>& rates) {
   const auto least =
       std::ranges::min_element(rates, {}, [](const auto& each) { return each.second; });
   console::print(
-      "{} with small values learn at a lower rate: the lowest is that of '{}', times {:.2g}\n",
+      "{} with small values: lower learning rates, the lowest that of '{}', times {:.2g}\n",
       counted(std::ssize(rates), "parameter"), printable(least->first), least->second);
 }
 

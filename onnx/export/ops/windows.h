@@ -53,7 +53,7 @@ Written average_in_floats(OnnxProgram& p, const integer::AvgPool& op) {
   return {made.output(0), true};
 }
 
-/// Adds the sums of u8 codes less `x_zero` by windows of ones.
+/// Adds the sums of u8 codes minus `x_zero` by windows of ones.
 std::string sums_of_windows(OnnxProgram& p, const std::string& x, const std::string& x_zero,
                             const Pool& pool, bool one) {
   const auto& [h, w] = pool.window;

@@ -44,7 +44,7 @@ inline void write(const integer::MeanPool& op, TfliteProgram& p) {
   check(
       type_of_codes(p.out().type.dtype).has_value(),
       "rounds means of unsigned codes, halves away from the code 0, but TensorFlow Lite Micro "
-      "those of codes less 128; expected signed codes");
+      "those of codes minus 128; expected signed codes");
   write_pool(op, Builtin::AveragePool2d, p, false);
 }
 inline void write(const integer::Structure<qtape::MaxPool>& op, TfliteProgram& p) {

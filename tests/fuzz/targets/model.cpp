@@ -2,6 +2,7 @@
 #include "qtape/engine/serialize.h"
 #include "qtape/tests/fuzz/seeds.h"
 #include "qtape/tests/fuzz/target.h"
+#include "qtape/tests/support/integer_nets.h"
 
 namespace {
 

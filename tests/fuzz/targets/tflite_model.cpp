@@ -1,10 +1,12 @@
-// Models of TensorFlow Lite, as programs and as models: what can be written again can be read.
+// Models of TensorFlow Lite, as models that are written, read and converted.
 #include "qtape/deploy/convert.h"
 #include "qtape/engine/serialize.h"
 #include "qtape/integer/program/integer_program.h"
 #include "qtape/model/passes/last_softmax.h"
 #include "qtape/tests/fuzz/seeds.h"
 #include "qtape/tests/fuzz/target.h"
+#include "qtape/tests/tflite/random_program.h"
+#include "qtape/tests/tflite/tflite_programs.h"
 #include "qtape/tflite/export.h"
 #include "qtape/tflite/import.h"
 
@@ -12,18 +14,7 @@ namespace {
 
 using namespace qtape;
 
-/// Returns the file of the program in a file; empty if it is refused.
-std::string written_again(std::string_view bytes) {
-  try {
-    return to_tflite(parse_tflite(bytes));
-  } catch (const Error&) {
-    return "";
-  }
-}
-
 void read(std::string_view bytes) {
-  const std::string written = written_again(bytes);
-  if (!written.empty()) fuzz::accepted([&] { return parse_tflite(written); });
   const SavedModel model = parse_tflite_model(bytes);
   const std::string text = to_json(model.graph, model.parameters);
   const auto again = [&] { return model_from_json(text); };
@@ -33,13 +24,15 @@ void read(std::string_view bytes) {
 }
 
 std::vector<std::string> models() {
-  std::vector<std::string> all = fuzz::files("fuzz/corpus/tflite");
-  std::ranges::move(
-      fuzz::written_programs([](const IntegerProgram& program) { return to_tflite(program); }),
-      std::back_inserter(all));
+  std::vector<std::string> all = fuzz::files("fuzz/corpus/tflite_model");
+  all.push_back(to_tflite(test::tflite_programs::all_layers()));
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    all.push_back(to_tflite(test::tflite_programs::random_program(
+        seed, static_cast<test::tflite_programs::Codes>(seed % 3))));
+  }
   return all;
 }
 
-const fuzz::Target target("tflite", read, models);
+const fuzz::Target target("tflite_model", read, models);
 
 }  // namespace

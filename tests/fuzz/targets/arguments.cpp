@@ -23,7 +23,8 @@ void parse(std::string_view bytes) {
   static const auto commands = tool::add_commands(app);
   try {
     app.parse(std::move(arguments));
-  } catch (const CLI::Error&) {
+  } catch (const CLI::Error& error) {
+    require<ArgumentError>(error.get_exit_code() == 0, "{}", error.what());
   }
 }
 
