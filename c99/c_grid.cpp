@@ -232,7 +232,7 @@ bool vanishes(const Multiplier& m, int64_t bound) {
       });
 }
 
-/// Returns an upper bound of the magnitudes of the sums of each output over codes of 8 bits.
+/// Returns an upper bound of the magnitudes of the sums of each output over 8-bit codes.
 std::vector<int64_t> bounds_of(const QuantizedWeights& weights) {
   const std::vector<int8_t> codes = weights.unpacked();
   const std::vector<int32_t> biases = weights.all_biases();
@@ -251,7 +251,7 @@ std::vector<int64_t> bounds_of(const QuantizedWeights& weights) {
 std::string not_by_cmsis_nn(const CUse& use, const QuantizedWeights& weights) {
   if (use.grid == nullptr) return "its sums do not become codes, the only output of CMSIS-NN";
   if (use.x->type.dtype != DType::S8 || use.grid->dtype != DType::S8) {
-    return fmt::format("CMSIS-NN is called for codes of 8 bits, here {} become {}",
+    return fmt::format("CMSIS-NN is called for 8-bit codes, here {} become {}",
                        to_string_view(use.x->type.dtype), to_string_view(use.grid->dtype));
   }
   const std::vector<double>& scales = use.output->scales;
@@ -269,7 +269,7 @@ std::string not_a_sum_by_cmsis_nn(const IntegerValue& a, const IntegerValue& b,
                                   const CodeGrid& to) {
   for (DType dtype : {a.type.dtype, b.type.dtype, to.dtype}) {
     if (dtype == DType::S8) continue;
-    return fmt::format("CMSIS-NN is called for codes of 8 bits, here are {}",
+    return fmt::format("CMSIS-NN is called for 8-bit codes, here are {}",
                        to_string_view(dtype));
   }
   const AddMultiplier m = add_multiplier_of(a.scales[0], b.scales[0], to.scale, false);

@@ -48,7 +48,7 @@ class LittleEndian {
   std::vector<std::byte> swapped_;
 };
 
-/// Copies little-endian elements to `values`. Bytes after the data stay as they are.
+/// Copies little-endian elements to `values`. Bytes after the data are unchanged.
 template <class T>
 void read_little_endian(std::span<const std::byte> data, std::span<T> values) {
   if (data.empty()) return;

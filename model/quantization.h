@@ -46,7 +46,7 @@ FakeQuantize quantizer_of_answers(const Graph& graph);
 
 /// Returns a copy of `model` whose answers end in codes, as `write_tflite` requires. Answers
 /// that are sums get quantizer_of_answers, with the range of the quantized answers on the first
-/// `samples` of `dataset`; all stored values stay. Layers that read such an answer read its
+/// `samples` of `dataset`; all stored values are kept. Layers that read such an answer read its
 /// codes.
 Model with_quantized_answers(const Model& model, const data::Dataset& dataset,
                              int64_t samples = default_calibration_samples,

@@ -104,7 +104,7 @@ struct QuantizationRecipe {
   /// Bits of the cell states of LSTM layers, which add over many steps, and of their products,
   /// in networks without quantizers. If empty, as for other activations.
   std::optional<int> cell_bits = std::nullopt;
-  /// Activations have symmetric codes of both signs, the only codes of 16 bits in TensorFlow
+  /// Activations have symmetric codes of both signs, the only 16-bit codes in TensorFlow
   /// Lite; otherwise unsigned ones.
   bool signed_activations = false;
   /// The first entry that matches a layer's weight overrides the bits above.
@@ -171,7 +171,8 @@ std::vector<std::string> layer_weights(const Graph& graph);
 Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
 /// Quantizes a model and keeps its values. Quantizers are calibrated on `samples` of `dataset`,
-/// so training can start. Quantizers of the model are replaced. Batch norms stay in training
+/// so training can start. Quantizers of the model are replaced. Batch norms are kept in
+/// training
 /// (`with_training_norms`); other layers are rewritten for integers (`rewrite_layers`). Nodes
 /// of the result have other ids; labels find them.
 Model quantized(const Model& model, const QuantizationRecipe& recipe,

@@ -11,7 +11,7 @@ namespace qtape {
 /// Keeps the codes of such weights while running statistics change: the scales that their
 /// quantizers train or observe, one for each channel, change by the same ratio as the factors.
 /// Otherwise each step of training would round all weights again. Scales for several channels
-/// and fixed ones stay as they are. Changes of gamma are left to the optimizer: a ratio of
+/// and fixed ones do not change. Changes of gamma are left to the optimizer: a ratio of
 /// gammas near 0 would carry the scales away.
 class WeightCodes {
  public:

@@ -14,7 +14,7 @@ struct Round : Elementwise<Round> {
                                .operands = elementwise::operands,
                                .gradient = "dx = 0.",
                                .saves = "nothing.",
-                               .edge_cases = "NaN and infinities stay.",
+                               .edge_cases = "NaN and infinities are unchanged.",
                                .source = "Elementary."};
   static constexpr Sign sign = Sign::Kept;
   static constexpr SlopeOf slope_of = SlopeOf::Nothing;

@@ -17,7 +17,7 @@ inline void write(const integer::Structure<qtape::MaxPool>& op, CNode& node) {
       write_window(node, windows.images, windows.channels, windows.window);
   const auto& [h, w] = windows.window;
   if (node.out().type.dtype != DType::S8) {
-    node.own_because = "CMSIS-NN is called for codes of 8 bits";
+    node.own_because = "CMSIS-NN is called for 8-bit codes";
   } else if (h.dilation != 1 || w.dilation != 1) {
     node.own_because = "CMSIS-NN's windows have no dilation here";
   } else if (node.kernels == CKernels::CmsisNn) {

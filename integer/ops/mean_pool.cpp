@@ -15,7 +15,7 @@ namespace {
 /// Channels that are summed at once.
 constexpr int64_t mean_block = 128;
 
-/// Type of sums of codes: 2^23 codes of 8 bits fit s32.
+/// Type of sums of codes: 2^23 8-bit codes fit s32.
 template <class Code>
 using MeanSum = std::conditional_t<sizeof(Code) == 1, int32_t, int64_t>;
 

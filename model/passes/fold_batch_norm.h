@@ -23,9 +23,9 @@ namespace qtape {
 ///   the smallest normal f32, in a FakeQuantize with Fixed scales; r < 0 negates the codes, and
 ///   r = 0 sets them to 0.
 ///
-/// Other batch norms stay. Labels are kept: folded weights have the label of w, a bias its own
-/// or else that of beta, the sum that of the norm; if a label is taken, a number is appended.
-/// Nodes without readers are removed.
+/// Other batch norms are kept. Labels are kept: folded weights have the label of w, a bias its
+/// own or else that of beta, the sum that of the norm; if a label is taken, a number is
+/// appended. Nodes without readers are removed.
 ///
 /// Throws GraphError if there is nothing to fold; for weights whose codes could not be kept:
 /// affine, grouped, quantized along an axis other than the outputs, not quantized last, or
@@ -43,7 +43,7 @@ struct FoldedNorms {
 /// Folds the BatchNorm nodes that follow a product without other readers and without
 /// quantizers. The result computes the same in evaluation, up to f32 rounding, and can be
 /// trained and quantized layer by layer. `norm_folds` gives the reasons for the norms that
-/// stay. Norms already folded in training (BatchNormCorrection) stay, and so do norms with
+/// stay. Norms already folded in training (BatchNormCorrection) are kept, and so are norms with
 /// negative factors over quantized weights with the code -2^(b-1): fold_batch_norm states the
 /// reason. Throws GraphError if the graph cannot be evaluated.
 FoldedNorms fold_norms(const Graph& graph, const Parameters& parameters);

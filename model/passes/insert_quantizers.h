@@ -10,7 +10,7 @@ namespace qtape {
 
 /// Quantizers to insert; an empty op inserts none.
 struct InsertOptions {
-  /// For weights, with axes as of a weight [out, in]: axis 0 is the output channel of a matrix
+  /// For weights, with axes as in a weight [out, in]: axis 0 is the output channel of a matrix
   /// in any layout. For weights of other ranks the axis is used unchanged.
   std::optional<Op> weight = std::nullopt;
   std::optional<Op> input = std::nullopt;  ///< for the other operand

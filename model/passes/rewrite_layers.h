@@ -30,8 +30,8 @@ struct RewrittenLayers {
 /// a value of at most 256 become zero borders of the differences from it, unless only maxima
 /// read them and the value is negative, and each Softmax or LogSoftmax that is not
 /// last becomes exponentials of differences and their sum. Leaves without readers are removed.
-/// Nodes that only losses need stay. Constants of scales and offsets become parameters of the
-/// products. In graphs with quantizers, norms are folded where possible, and only nodes
+/// Nodes that only losses need are kept. Constants of scales and offsets become parameters of
+/// the products. In graphs with quantizers, norms are folded where possible, and only nodes
 /// without integers are replaced; quantizers keep their scales. Throws GraphError if the graph
 /// cannot be evaluated.
 RewrittenLayers rewrite_layers(const Graph& graph, const Parameters& parameters);

@@ -25,7 +25,8 @@ struct SubPixelGraph {
 /// - A sum with a bias and elementwise nodes that follow without other readers move before the
 ///   interleaving: a quantizer then rounds their results alone.
 ///
-/// Transposed convolutions with more than 64 phases, or filters of more than 64 steps, stay.
+/// Transposed convolutions with more than 64 phases, or filters of more than 64 steps, are
+/// kept.
 SubPixelGraph sub_pixel_convolutions(const Graph& graph);
 
 }  // namespace qtape

@@ -1,4 +1,5 @@
-// Batch norms that stay in training while their factors are folded into the preceding layers.
+// Batch norms that are kept in training while their factors are folded into the preceding
+// layers.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ namespace qtape {
 ///   slash, and their own name.
 /// - References to attributes of the function are replaced by the attributes of the call, else
 ///   by the defaults of the function.
-/// - A call that cannot be replaced stays. Returns the reason by the index of its node: a
+/// - A call that cannot be replaced is kept. Returns the reason by the index of its node: a
 ///   function that calls itself, functions within more than 64 others, more than 100,000 nodes
 ///   or 16 times the bytes of the model, other opsets, too many inputs or outputs.
 std::map<int, std::string> inline_functions(onnx::ModelProto& model);

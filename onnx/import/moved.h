@@ -24,7 +24,7 @@ bool regroup(MovedAxes& moved, std::span<const int64_t> extents);
 /// Steps from stored factors to another order; shapes include the batch, of extent 1.
 struct MoveSteps {
   std::vector<int64_t> before = {};   ///< shape before the Transpose
-  std::vector<int> permutation = {};  ///< empty: the order stays
+  std::vector<int> permutation = {};  ///< empty: the order is kept
 };
 
 /// Returns the steps to the factors `wanted`, which are all above 1, with as few axes as

@@ -6,7 +6,7 @@
 namespace qtape {
 
 /// Replaces each SequenceAt of a SplitToSequence by a Gather or a Slice of the value that is
-/// split, where the index and the sizes of the parts are constants; others stay.
+/// split, where the index and the sizes of the parts are constants; others are kept.
 void replace_sequence_items(OnnxGraphView& view);
 
 }  // namespace qtape

@@ -85,7 +85,7 @@ IntegerVerdict converts(std::function<NodeId(Graph& graph)> net);
 IntegerVerdict refused(std::string text, const OpUse& use);
 IntegerVerdict refused(std::string text, std::function<NodeId(Graph& graph)> net);
 
-/// Quantizers of nets with codes of 8 bits: symmetric, and unsigned with a zero point.
+/// Quantizers of nets with 8-bit codes: symmetric, and unsigned with a zero point.
 inline const FakeQuantize ema{.scale_mode = EMA{}};
 inline const FakeQuantize affine_ema{.range = CodeRange::Unsigned,
                                      .scheme = Scheme::Affine,

@@ -71,7 +71,7 @@ class RandomLayers {
       case 6:
         return add_join();
       case 7:
-        // Programs with codes of 16 bits change between both.
+        // Programs with 16-bit codes change between both.
         if (net_.value().type.dtype == DType::S16 || switched_) {
           wide_ = !wide_;
           switched_ = true;

@@ -16,7 +16,7 @@ Layer read_pair(OperatorView& view) {
   return layer;
 }
 
-/// Throws unless input and output have codes of 8 bits, or floats.
+/// Throws unless input and output have 8-bit codes, or floats.
 void check_narrow(const OperatorView& view) {
   for (const TfliteTensor* each : {&view.input(0), &view.output()}) {
     check(each->type != TfliteType::Int16, "tensor '{}' is INT16, expected INT8",

@@ -42,9 +42,10 @@ struct TrainingPreparation : Preparation {
   static constexpr auto fields() {
     using P = TrainingPreparation;
     return std::tuple_cat(
-        std::tuple{field("training_norms", &P::training_norms,
-                         "labels of batch norms that stay in training, folded into weights in "
-                         "each step")},
+        std::tuple{
+            field("training_norms", &P::training_norms,
+                  "labels of batch norms that are kept in training, folded into weights in "
+                  "each step")},
         Preparation::fields());
   }
 };
@@ -74,8 +75,8 @@ void judge_quantized(const Graph& graph, bool allowed, Preparation& report);
 /// Returns the parts of a graph without quantizers that have no integer form once its layers
 /// are rewritten: nodes of `later`, named without their indices, which the file does not have.
 std::vector<Finding> float_parts_later(const Graph& graph, const RewrittenLayers& later);
-/// Prints which batch norms stay until the model is quantized, and applies judge to the layers
-/// that it will then have.
+/// Prints which batch norms are kept until the model is quantized, and applies judge to the
+/// layers that it will then have.
 void judge_rewritten(const Graph& graph, const Parameters& parameters, bool allowed,
                      TrainingPreparation& report);
 /// Prints the number of warnings that `lint` gives for a model with quantizers, saved as

@@ -51,7 +51,7 @@ struct FewBits {
   double damping = 0;
   std::optional<double> freeze_above = std::nullopt;  ///< see Oscillations
   double scales_rate = 1;
-  std::string frozen = {};  ///< patterns of parameters that stay as they are, with commas
+  std::string frozen = {};  ///< patterns of parameters that are not trained, with commas
   bool norms = false;
   bool in_float = false;      ///< without quantizers
   bool fixed_scales = false;  ///< with the quantizers of the model
@@ -80,7 +80,7 @@ struct FewBits {
                 "norms"),
         setting("float", &F::in_float, "train without quantizers"),
         setting("fixed_scales", &F::fixed_scales,
-                "train with the model's own quantizers, whose fixed scales stay as they are")};
+                "train with the model's own quantizers, whose fixed scales do not change")};
   }
 };
 

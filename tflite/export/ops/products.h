@@ -61,7 +61,7 @@ std::vector<float> scales_of(const QuantizedWeights& weights) {
   return {values.begin(), values.end()};
 }
 
-/// Returns codes of 4 bits in pairs, the first of them in the lower bits.
+/// Returns 4-bit codes in pairs, the first of them in the lower bits.
 std::vector<std::byte> in_pairs(std::span<const int8_t> codes) {
   std::vector<std::byte> pairs((codes.size() + 1) / 2);
   for (size_t i = 0; i < codes.size(); ++i) {
