@@ -343,7 +343,7 @@ bool mixes_samples(const X& op, Inputs inputs) {
 struct Guarantee {
   bool runs = true;              ///< equal bits from run to run
   bool threads = true;           ///< equal bits at any number of threads
-  bool instruction_sets = true;  ///< equal bits on any processor
+  bool instruction_sets = true;  ///< equal bits on any processor; NaN may be any NaN
   bool operator==(const Guarantee&) const = default;
 };
 /// Guarantee of the op X.

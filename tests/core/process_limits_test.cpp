@@ -129,6 +129,7 @@ TEST_CASE(
     "memory: a task that the address space has no room for is refused with both numbers") {
   if (QTAPE_TEST_SANITIZED != 0)
     return test::skip("sanitizers take the address space themselves");
+  if (test::emulated()) return test::skip("the emulator does not limit the address space");
   CHECK_NOTHROW(require_address_space("writing m.json", int64_t{1} << 50));
   const pid_t child = ::fork();
   if (child == 0) {
