@@ -27,14 +27,14 @@ struct FloatMultiply {
   static constexpr bool ties_to_even = true;
 };
 
-/// One rounding of the fixed-point product: TFLite and CMSIS-NN built with
-/// single rounding. Differs from
-/// DoubleRounding only for S32 accumulators; see Accumulator for S64.
+/// One rounding of the fixed-point product: TFLite and CMSIS-NN built with single rounding.
+/// Differs from DoubleRounding only for S32 accumulators; see Accumulator for S64.
 struct SingleRounding {
   static constexpr Requantization value = Requantization::SingleRounding;
   static constexpr std::string_view name = "SingleRounding";
   static constexpr std::string_view doc =
-      "(acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): TFLite and CMSIS-NN built with single rounding";
+      "(acc m + 2^(30 - sh)) >> (31 - sh) with M = m 2^(sh - 31): TFLite and CMSIS-NN built with "
+      "single rounding";
   static constexpr bool ties_to_even = false;
 };
 

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstddef>
 
+#include "qtape/core/signal_stack.h"
+
 namespace qtape {
 namespace {
 
@@ -22,9 +24,7 @@ void handle(int signal) {
   if (pending.exchange(signal) != 0 || writes == 0) end_by(signal);
 }
 
-// Larger than any signal frame with vector registers. A stack of its own, because oneDNN's
-// AVX-512 products use the stack pointer as a general register.
-std::array<std::byte, size_t{64} << 10> stack;
+std::array<std::byte, signal_stack_bytes> stack;
 
 }  // namespace
 

@@ -172,9 +172,8 @@ Graph quantized(const Graph& graph, const QuantizationRecipe& recipe);
 
 /// Quantizes a model and keeps its values. Quantizers are calibrated on `samples` of `dataset`,
 /// so training can start. Quantizers of the model are replaced. Batch norms are kept in
-/// training
-/// (`with_training_norms`); other layers are rewritten for integers (`rewrite_layers`). Nodes
-/// of the result have other ids; labels find them.
+/// training (`with_training_norms`); other layers are rewritten for integers
+/// (`rewrite_layers`). Nodes of the result have other ids; labels find them.
 Model quantized(const Model& model, const QuantizationRecipe& recipe,
                 const data::Dataset& dataset, int64_t samples = default_calibration_samples,
                 int threads = default_threads());

@@ -128,8 +128,8 @@ class Refusals {
              name_near(graph_, softmax);
     }
     if (!path.is_mask(sum)) {
-      return "its values are not those of a mask: biases within -1,000 and 1,000 together with values of "
-             "at most -5,000";
+      return "its values are not those of a mask: biases within -1,000 and 1,000 together with "
+             "values of at most -5,000";
     }
     ScoreMask mask;
     return path.finish(mask);

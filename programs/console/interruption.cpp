@@ -3,6 +3,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "qtape/core/signal_stack.h"
+
 namespace qtape::console {
 namespace {
 
@@ -11,9 +13,6 @@ std::atomic<int> received = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void keep(int signal) { received = signal; }
-
-// Larger than any signal frame with vector registers.
-constexpr size_t stack_bytes = size_t{64} << 10;
 
 /// Handlers from before the first object, which the last one restores.
 struct Handlers {
@@ -34,7 +33,7 @@ void handle(int signal, struct sigaction& before) {
 
 }  // namespace
 
-Interruption::Interruption() : stack_(stack_bytes) {
+Interruption::Interruption() : stack_(signal_stack_bytes) {
   stack_t stack{};
   stack.ss_sp = stack_.data();
   stack.ss_size = stack_.size();

@@ -24,8 +24,7 @@ class Interrupted : public Error {
 /// ignored. Objects of several threads, each destroyed in its own, all report a signal; the
 /// last one restores the handlers that the first one replaced.
 ///
-/// Handlers run on a separate stack: oneDNN's AVX-512 products use the stack pointer as a
-/// general register, so the frame of a handler would overwrite their data.
+/// Handlers run on a separate stack, see core/signal_stack.h.
 class Interruption {
  public:
   Interruption();

@@ -26,8 +26,7 @@ inline std::vector<std::string> files(const std::string& folder,
   return paths;
 }
 
-/// True for graphs and programs that run in a moment.
-/// `type_of` is that of a node's value.
+/// True for graphs and programs that run in a moment; `type_of(node)` is the type of its value.
 template <class Nodes, class TypeOf>
 bool is_small(const Nodes& nodes, const TypeOf& type_of) {
   int64_t elements = 0;

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t changed_copies = 2000;  // for each target
 
 /// Returns bytes with one to four changes: other bits, bytes that mean something in many
-/// formats, parts that are missing, twice there or at another place.
+/// formats, parts that are missing, repeated or cut off.
 std::string changed(std::string bytes, const Random& random) {
   constexpr std::string_view special("\0\xff\x7f\x80-09e.\"[]{},:\n", 17);
   uint64_t draws = 0;

@@ -3,12 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "qtape/core/random.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/session.h"
 #include "qtape/tests/fuzz/target.h"
@@ -16,14 +14,6 @@
 #include "qtape/tests/support/small_nets.h"
 
 namespace qtape::fuzz {
-
-/// Fills an input with indices from 0 to `most`.
-inline void fill_indices(std::span<int32_t> x, int64_t most, uint64_t seed) {
-  const Random random(seed, 8);
-  for (size_t i = 0; i < x.size(); ++i) {
-    x[i] = static_cast<int32_t>(random.below(i, static_cast<uint64_t>(most) + 1));
-  }
-}
 
 /// Returns the outputs that a session has for random inputs.
 inline std::vector<std::vector<std::byte>> outputs(const IntegerProgram& program,
@@ -34,7 +24,7 @@ inline std::vector<std::vector<std::byte>> outputs(const IntegerProgram& program
     const IntegerNode& node = program[id];
     if (!std::holds_alternative<integer::Input>(node.op)) continue;
     if (node.value.type.dtype == DType::S32) {
-      fill_indices(session.input<int32_t>(id), node.value.high, seed);
+      test::fill_indices(session.input<int32_t>(id), node.value.high, seed);
     } else {
       test::fill_wild(session.input(id), seed);
     }

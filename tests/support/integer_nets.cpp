@@ -33,16 +33,6 @@ void set_fixed(const Graph& graph, Parameters& parameters, NodeId id, const Rand
               zero_point);
 }
 
-void fill_input(Verifier& verifier, size_t which, uint64_t seed) {
-  const IntegerValue& value = verifier.program()[verifier.inputs()[which]].value;
-  if (value.type.dtype == DType::F32) return fill_wild(verifier.input(which), seed);
-  const Random random(seed, 7);
-  uint64_t at = 0;
-  for (int32_t& each : verifier.input<int32_t>(which)) {
-    each = static_cast<int32_t>(random.below(at++, static_cast<uint64_t>(value.high + 1)));
-  }
-}
-
 /// Returns the first difference when a batch is run at all levels.
 std::string difference(const Graph& graph, Parameters& parameters, const VerifyOptions& options,
                        const SessionHooks& hooks, uint64_t seed) {
@@ -120,6 +110,20 @@ void fill_wild(std::span<float> x, uint64_t seed) {
         x[i] = static_cast<float>(u * 6);
     }
   }
+}
+
+void fill_indices(std::span<int32_t> x, int64_t most, uint64_t seed) {
+  const Random random(seed, 7);
+  uint64_t at = 0;
+  for (int32_t& each : x) {
+    each = static_cast<int32_t>(random.below(at++, static_cast<uint64_t>(most + 1)));
+  }
+}
+
+void fill_input(Verifier& verifier, size_t which, uint64_t seed) {
+  const IntegerValue& value = verifier.program()[verifier.inputs()[which]].value;
+  if (value.type.dtype == DType::F32) return fill_wild(verifier.input(which), seed);
+  fill_indices(verifier.input<int32_t>(which), value.high, seed);
 }
 
 std::string mismatch(const Verifier& verifier) {

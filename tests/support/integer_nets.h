@@ -28,6 +28,10 @@ struct Settled {
 };
 /// Fills x with values of all magnitudes, including infinities and zeros of both signs.
 void fill_wild(std::span<float> x, uint64_t seed);
+/// Fills x with indices from 0 to `most`.
+void fill_indices(std::span<int32_t> x, int64_t most, uint64_t seed);
+/// Fills input `which` of a verifier in one of these ways.
+void fill_input(Verifier& verifier, size_t which, uint64_t seed);
 /// True if every Linear of the program is exact in f32.
 bool all_exact_in_f32(const IntegerProgram& program);
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "qtape/tests/tflite/tflite_programs.h"
 #include "qtape/tflite/activations.h"
+#include "qtape/tflite/export.h"
 
 namespace qtape::test::tflite_programs {
 
@@ -206,6 +208,15 @@ class RandomLayers {
 
 inline IntegerProgram random_program(uint64_t seed, Codes codes = Codes::Int8) {
   return RandomLayers(seed, codes).finished(1 + static_cast<int64_t>(seed % 8));
+}
+
+/// Returns the files of all layers and of random programs with each kind of codes.
+inline std::vector<std::string> written_programs() {
+  std::vector<std::string> all = {to_tflite(all_layers())};
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    all.push_back(to_tflite(random_program(seed, static_cast<Codes>(seed % 3))));
+  }
+  return all;
 }
 
 }  // namespace qtape::test::tflite_programs

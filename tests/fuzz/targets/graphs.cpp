@@ -38,7 +38,7 @@ struct Training {
       for (const Node& node : graph.nodes()) {
         if (!std::holds_alternative<Input>(node.op)) continue;
         if (node.type.dtype == DType::S32) {
-          fuzz::fill_indices(tape.input<int32_t>(node.label), 0, step);
+          std::ranges::fill(tape.input<int32_t>(node.label), 0);
         } else {
           test::fill_uniform(tape.input<float>(node.label), Random(step, 1), -2, 3);
         }

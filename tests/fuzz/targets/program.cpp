@@ -1,8 +1,5 @@
 // Files of integer programs, which are written back as they were read; small ones run, and
 // plain loops give the bits of the kernels of any instruction set, also where memory is reused.
-#include <algorithm>
-#include <random>
-
 #include "qtape/deploy/verify.h"
 #include "qtape/integer/program/integer_node.h"
 #include "qtape/integer/program/integer_program.h"
@@ -10,6 +7,7 @@
 #include "qtape/tests/fuzz/sessions.h"
 #include "qtape/tests/fuzz/target.h"
 #include "qtape/tests/support/conformance.h"
+#include "qtape/tests/support/integer_nets.h"
 #include "qtape/tests/support/isa_limit.h"
 
 namespace {
@@ -21,15 +19,8 @@ void require_equal_levels(const IntegerProgram& program, size_t seed) {
   VerifyOptions options{.batch = 2, .threads = 1};
   options.levels = {Level::Reference, Level::Backend};
   Verifier verifier(program, options);
-  std::minstd_rand draw(static_cast<uint32_t>(seed));
   for (size_t i = 0; i < verifier.inputs().size(); ++i) {
-    const IntegerNode& input = verifier.program()[verifier.inputs()[i]];
-    if (input.value.type.dtype == DType::S32) {
-      fuzz::fill_indices(verifier.input<int32_t>(i), input.value.high, seed);
-    } else {
-      std::ranges::generate(verifier.input(i),
-                            [&] { return std::uniform_real_distribution<float>(-4, 4)(draw); });
-    }
+    test::fill_input(verifier, i, seed + i);
   }
   verifier.run(options.batch);
   if (verifier.mismatches() > 0) throw fuzz::Finding(test::mismatch(verifier));

@@ -1,9 +1,7 @@
 // Models of TensorFlow Lite, as integer programs: what can be written again can be read.
 #include "qtape/integer/program/integer_program.h"
-#include "qtape/tests/fuzz/seeds.h"
 #include "qtape/tests/fuzz/target.h"
 #include "qtape/tests/tflite/random_program.h"
-#include "qtape/tests/tflite/tflite_programs.h"
 #include "qtape/tflite/export.h"
 #include "qtape/tflite/import.h"
 
@@ -16,15 +14,7 @@ void write_again(std::string_view bytes) {
   fuzz::accepted([&] { return parse_tflite(written); });
 }
 
-std::vector<std::string> models() {
-  std::vector<std::string> all = {to_tflite(test::tflite_programs::all_layers())};
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
-    all.push_back(to_tflite(test::tflite_programs::random_program(
-        seed, static_cast<test::tflite_programs::Codes>(seed % 3))));
-  }
-  return all;
-}
-
-const fuzz::Target target("tflite_program", write_again, models);
+const fuzz::Target target("tflite_program", write_again,
+                          test::tflite_programs::written_programs);
 
 }  // namespace

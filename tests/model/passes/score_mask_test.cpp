@@ -115,8 +115,8 @@ TEST_CASE("score mask: masks before a LogSoftmax are refused") {
 
 TEST_CASE("score mask: summands that are no masks stay, infinite ones are refused") {
   const std::string values =
-      "its values are not those of a mask: biases within -1,000 and 1,000 together with values of at "
-      "most -5,000";
+      "its values are not those of a mask: biases within -1,000 and 1,000 together with values "
+      "of at most -5,000";
   const std::vector<std::pair<MaskRow, std::string>> rows = {
       {{{0, -99, 0, 0}, {4}}, ""},
       {{{0, -100, 1, 0}, {4}}, ""},
